@@ -1,0 +1,34 @@
+"""The errors that Braid raises on purpose. Each says what is wrong, where, and what to do about it."""
+
+from __future__ import annotations
+
+
+class BraidError(Exception):
+    """Base of every error that a user of Braid is expected to see and can act on."""
+
+    def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
+        self.what = what
+        self.where = where
+        self.hint = hint
+        text = f"{where}: {what}" if where else what
+        super().__init__(f"{text}\n  hint: {hint}" if hint else text)
+
+
+class LogError(BraidError):
+    """A category, commit or block cannot be written or read."""
+
+
+class CorruptError(LogError):
+    """Stored bytes are not the bytes that were written."""
+
+
+class SchemaError(BraidError):
+    """Columns or types do not fit what was declared or stored before."""
+
+
+class ConfigError(BraidError):
+    """An option has a name or a value that is not valid."""
+
+
+class StateError(BraidError):
+    """Saved operator state cannot be used by this version or this query."""

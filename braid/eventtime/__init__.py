@@ -1,0 +1,1 @@
+"""Event time: stream-time estimation, pacing of two inputs, timestamp validity."""

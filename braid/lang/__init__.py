@@ -1,0 +1,1 @@
+"""PQL: program text to a typed query."""

@@ -1,0 +1,1 @@
+"""The block log: durable, append-only categories of hash-sorted Arrow blocks."""

@@ -1,0 +1,1 @@
+"""The planner: a typed query to frozen stages."""
