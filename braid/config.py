@@ -25,7 +25,7 @@ _UNITS = {
     "day": 86_400_000_000,
     "d": 86_400_000_000,
 }
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+?)s?\s*")
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 
 
 def parse_duration(value: object) -> int:
@@ -35,10 +35,11 @@ def parse_duration(value: object) -> int:
     text = str(value).lower()
     if text.strip().replace(".", "", 1).isdigit():
         return round(float(text) * 1_000_000)
-    match = _DURATION.fullmatch(text) or re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s)\s*", text)
-    if match is None or match[2] not in _UNITS:
+    match = _DURATION.fullmatch(text)
+    unit = "" if match is None else match[2] if match[2] in _UNITS else match[2].removesuffix("s")
+    if match is None or unit not in _UNITS:
         raise ValueError(f"{value!r} is not a duration such as '90 seconds', '30 minutes' or '3 hours'")
-    return round(float(match[1]) * _UNITS[match[2]])
+    return round(float(match[1]) * _UNITS[unit])
 
 
 Duration = Annotated[int, BeforeValidator(parse_duration)]
