@@ -1,0 +1,307 @@
+"""The typed query: what a PQL program means, with every name resolved and every type known.
+
+`braid.lang` writes it and `braid.plan` reads it. All records are frozen. Expressions are sqlglot
+expressions of the `braid.lang.dialect.Pql` dialect and must be treated as frozen too: `.copy()` before
+changing one. In every expression
+
+- each column is `exp.Column(this=<declared name>, table=<alias of its relation>)`, spelled as declared;
+- each column node, and the root, carries its resolved type in `.type`;
+- nothing is left of `*`, of output aliases or of parentheses around a whole conjunct.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from braid.kernels.spec import JoinType, MatchMode
+from braid.lang.source import SourceText, Span
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of an input table or view.
+
+    Parameters
+    ----------
+    name
+        As declared; names are matched regardless of case.
+    type
+        Spark SQL type name in lower case: `string`, `bigint`, `double`, `timestamp`, `array<string>`, ...
+    span
+        Where it is declared (input tables) or computed (views).
+    declared
+        Whether the program states the type; otherwise it was inferred from use.
+    """
+
+    name: str
+    type: str
+    span: Span
+    declared: bool = False
+
+
+Options = tuple[tuple[str, str], ...]
+"""Named options in the order written, names in lower case, values as text."""
+
+
+@dataclass(frozen=True)
+class Application:
+    """`CREATE APPLICATION name [WITH (...)]`; the options have been checked with `braid.config`."""
+
+    name: str
+    span: Span
+    options: Options = ()
+
+
+@dataclass(frozen=True)
+class InputSource:
+    """Where an input table reads.
+
+    Parameters
+    ----------
+    kind
+        `scribe`, `kafka` or `files`.
+    name
+        Category, topic or glob.
+    format
+        `json`, `csv` or `parquet` for files; `json` otherwise.
+    options
+        Any further options, in the order written (without `format`).
+    """
+
+    kind: str
+    name: str
+    format: str = "json"
+    options: Options = ()
+
+
+@dataclass(frozen=True)
+class InputTable:
+    """`CREATE INPUT TABLE`.
+
+    Parameters
+    ----------
+    time
+        The event-time column: as declared with TIME, else the first column that a join's time bounds use
+        as is. None when no join needs it. Its type is `timestamp`.
+    time_unit
+        Unit of numeric event times in the data: `seconds`, `milliseconds` or `microseconds`.
+    time_columns
+        All columns used as event time, `time` first; several when joins bound different columns.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    source: InputSource
+    span: Span
+    time: str | None = None
+    time_unit: str = "seconds"
+    time_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Relation:
+    """One table of a FROM clause.
+
+    `alias` is the qualifier that expressions use: the alias as written, or `table` when there is none. It is
+    unique in its SELECT. `table` is the declared name of an input table or view; in a self join two
+    relations have the same `table`.
+    """
+
+    alias: str
+    table: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One conjunct of ON or WHERE: a boolean expression, and the aliases of the relations it refers to."""
+
+    expression: exp.Expr
+    relations: frozenset[str]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Equality:
+    """`left = right` as a join key: one expression per side.
+
+    `type` is the Spark SQL type in which both are compared; cast an operand whose own type differs.
+    """
+
+    left: exp.Expr
+    right: exp.Expr
+    type: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class TimeBounds:
+    """`left + lower <= right <= left + upper`, in signed microseconds, both inclusive, `lower <= upper`.
+
+    `left` and `right` are timestamp expressions without any constant offset. `left` refers to exactly one
+    relation left of the join (any of them in a chain), `right` to the joined relation. The conjuncts that
+    gave these bounds are implied by them exactly and appear nowhere else.
+    """
+
+    left: exp.Expr
+    right: exp.Expr
+    lower: int
+    upper: int
+    span: Span
+
+
+@dataclass(frozen=True)
+class Join:
+    """One join of a chain. Its left side is everything before it in FROM, its right side is `right`.
+
+    The ON clause is the AND of `keys`, `bounds`, `residual`, `left_only` and `right_only`.
+
+    Parameters
+    ----------
+    right
+        The joined relation.
+    type, match
+        Join type, and which matches count; `MatchMode.ALL` unless MATCH says otherwise.
+    keys
+        Equalities between an expression of the left side and one of the right side; empty for a
+        time-only join. Null-safe equality (`<=>`) is a residual.
+    bounds
+        The time window.
+    residual
+        Conjuncts over both sides that are neither key nor bound.
+    left_only, right_only
+        Conjuncts over one side. A row for which one is not true can match nothing. A conjunct that refers
+        to no column is in `left_only`.
+    """
+
+    right: Relation
+    type: JoinType
+    match: MatchMode
+    keys: tuple[Equality, ...]
+    bounds: TimeBounds
+    span: Span
+    residual: tuple[Condition, ...] = ()
+    left_only: tuple[Condition, ...] = ()
+    right_only: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True)
+class OutputColumn:
+    """One column of a SELECT list.
+
+    `relations` are the aliases that `expression` refers to: none for a constant, several for an expression
+    over more than one side.
+    """
+
+    name: str
+    expression: exp.Expr
+    type: str
+    relations: frozenset[str]
+    span: Span
+
+
+@dataclass(frozen=True)
+class Select:
+    """Projection and filter of one relation; `where` is a conjunction, empty for no filter."""
+
+    source: Relation
+    columns: tuple[OutputColumn, ...]
+    span: Span
+    where: tuple[Condition, ...] = ()
+
+
+@dataclass(frozen=True)
+class JoinSelect:
+    """A chain of joins, left to right; `where` is applied to the result of the last one."""
+
+    source: Relation
+    joins: tuple[Join, ...]
+    columns: tuple[OutputColumn, ...]
+    span: Span
+    where: tuple[Condition, ...] = ()
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        """All relations in the order of FROM; join `i` has `relations[: i + 1]` on its left."""
+        return (self.source, *(join.right for join in self.joins))
+
+
+@dataclass(frozen=True)
+class View:
+    """`CREATE VIEW name AS ...`."""
+
+    name: str
+    select: Select | JoinSelect
+    span: Span
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The view's columns as others see them."""
+        return tuple(Column(c.name, c.type, c.span) for c in self.select.columns)
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Where a table's rows go.
+
+    Parameters
+    ----------
+    kind
+        `scribe`, `hive`, `kafka` or `console`.
+    name
+        Category, `database.table` or topic; empty for the console.
+    options
+        Any further options, in the order written.
+    shard_by
+        Expression over the table's output columns (unqualified), or None.
+    """
+
+    kind: str
+    name: str
+    options: Options = ()
+    shard_by: exp.Expr | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """`CREATE TABLE name AS ... STORAGE ...`."""
+
+    name: str
+    select: Select | JoinSelect
+    storage: Storage
+    span: Span
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The table's columns."""
+        return tuple(Column(c.name, c.type, c.span) for c in self.select.columns)
+
+
+@dataclass(frozen=True)
+class Query:
+    """A whole program. `views` are in dependency order; tables are leaves, which nothing reads."""
+
+    application: Application
+    inputs: tuple[InputTable, ...]
+    views: tuple[View, ...]
+    tables: tuple[Table, ...]
+    source: SourceText = field(repr=False, compare=False)
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+    """Rendered warnings, such as an unused input."""
+
+    def relation(self, name: str) -> InputTable | View:
+        """The input table or view of that declared name."""
+        return self._by_name()[name]
+
+    def statements(self) -> Iterator[View | Table]:
+        """Views in dependency order, then tables."""
+        yield from self.views
+        yield from self.tables
+
+    def _by_name(self) -> dict[str, InputTable | View]:
+        found: dict[str, InputTable | View] = {table.name: table for table in self.inputs}
+        found.update((view.name, view) for view in self.views)
+        return found
