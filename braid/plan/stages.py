@@ -61,20 +61,33 @@ class Source:
 
 @dataclass(frozen=True)
 class Sink:
-    """Where a stage writes: `scribe`, `hive`, `kafka` or `console`, with the program's options."""
+    """Where a stage writes: `scribe`, `hive`, `kafka` or `console`, with the program's options.
+
+    Parameters
+    ----------
+    shard_by
+        Spark SQL over the written columns; None for no preference.
+    internal
+        Whether the category belongs to the application itself: another stage of the plan reads it.
+    time_columns
+        Timestamp columns of an internal category that are event times, so that their watermarks travel on.
+    """
 
     kind: str
     name: str
     options: tuple[tuple[str, str], ...] = ()
     shard_by: str | None = None
     internal: bool = False
+    time_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class JoinInput:
     """What a slicer adds for a join: the sharding key, the event time, and whether a row can match.
 
-    `keys` are written as `__key0`, `__key1`, ...; `time` as `__time`; `live` as `__live`.
+    `keys` are written as `__key0`, `__key1`, ...; `time`, in microseconds since the epoch, as `__time`;
+    `live` as `__live`. Keys have the same type on both sides, and floating-point keys are normalised, so that
+    equal keys have equal bits.
     """
 
     keys: tuple[Projection, ...]
