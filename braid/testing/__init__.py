@@ -1,0 +1,1 @@
+"""Tools for testing applications and window settings offline, without a running service."""
