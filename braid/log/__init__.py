@@ -1,1 +1,25 @@
 """The block log: durable, append-only categories of hash-sorted Arrow blocks."""
+
+from braid.log.category import Category
+from braid.log.hashing import hash_rows
+from braid.log.layout import shard_boundaries, shard_range
+from braid.log.log import Log
+from braid.log.reader import Reader
+from braid.log.records import Block, Chunk, Commit, FileEntry, TimeStats
+from braid.log.writer import CHUNK_ROWS, write_file
+
+__all__ = [
+    "CHUNK_ROWS",
+    "Block",
+    "Category",
+    "Chunk",
+    "Commit",
+    "FileEntry",
+    "Log",
+    "Reader",
+    "TimeStats",
+    "hash_rows",
+    "shard_boundaries",
+    "shard_range",
+    "write_file",
+]

@@ -1,0 +1,174 @@
+"""What a category is made of, how it is stored, and how it may change: by name, never by position."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypedDict
+
+import pyarrow as pa
+
+from braid.errors import SchemaError
+from braid.log.layout import HASH, RAW_COLUMN, shard_boundaries
+from braid.log.sealed import FORMAT, check_format, seal, unseal
+
+RAW_SCHEMA = pa.schema([pa.field(RAW_COLUMN, pa.string())])
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The content of `category.json`.
+
+    `first` is the oldest commit that retention has left, and `removed_max_time` the latest event time
+    among the removed rows, per time column. Time columns may be named before the schema has them.
+    """
+
+    schema: pa.Schema
+    shards: int
+    time_columns: tuple[str, ...]
+    raw: bool
+    first: int = 0
+    removed_max_time: Mapping[str, int] = field(default_factory=dict)
+
+    def seal(self) -> bytes:
+        """The settings as they are stored."""
+        record: _SettingsRecord = {
+            "format": FORMAT,
+            "columns": {column.name: str(column.type) for column in self.schema},
+            "arrow_schema": base64.b64encode(self.schema.serialize()).decode(),
+            "shards": self.shards,
+            "time_columns": list(self.time_columns),
+            "raw": self.raw,
+            "first": self.first,
+            "removed_max_time": dict(self.removed_max_time),
+        }
+        return seal(record)
+
+    @classmethod
+    def unseal(cls, data: bytes, where: str) -> Settings:
+        """The settings of a stored record."""
+        record: _SettingsRecord = json.loads(unseal(data, where))
+        check_format(record["format"], where)
+        return cls(
+            pa.ipc.read_schema(pa.py_buffer(base64.b64decode(record["arrow_schema"]))),
+            record["shards"],
+            tuple(record["time_columns"]),
+            record["raw"],
+            record["first"],
+            record["removed_max_time"],
+        )
+
+
+class _SettingsRecord(TypedDict):
+    format: int
+    columns: dict[str, str]
+    arrow_schema: str
+    shards: int
+    time_columns: list[str]
+    raw: bool
+    first: int
+    removed_max_time: dict[str, int]
+
+
+def declare(
+    category: str, schema: pa.Schema | None, shards: int, time_columns: Sequence[str], raw: bool
+) -> Settings:
+    """Settings of a new category, checked; dictionary columns become plain ones."""
+    if raw:
+        if schema is not None and plain(category, schema) != RAW_SCHEMA:
+            raise SchemaError(
+                f"a raw category has one string column {RAW_COLUMN!r}, not {', '.join(schema.names)}",
+                where=f"category {category}",
+                hint="leave the schema out, or create a typed category",
+            )
+        return Settings(RAW_SCHEMA, 1, (), True)
+    if schema is None or not len(schema):
+        raise SchemaError(
+            "a typed category needs columns", where=f"category {category}", hint="pass a schema, or raw=True"
+        )
+    shard_boundaries(shards)
+    schema = plain(category, schema)
+    for column in schema:
+        if column.name == HASH and column.type != pa.int64():
+            raise _wrong_type(category, column, "the hash must be int64")
+        if column.name in time_columns and not is_time(column.type):
+            raise _wrong_type(
+                category, column, "a time column must be int64 microseconds, a timestamp or a date"
+            )
+    return Settings(schema, shards if HASH in schema.names else 1, tuple(time_columns), False)
+
+
+def evolve(category: str, old: Settings, new: Settings) -> Settings:
+    """Settings with the columns of both; a column that both have must have one type."""
+    if old.raw != new.raw:
+        now, then = ("raw", "typed") if old.raw else ("typed", "raw")
+        raise SchemaError(
+            f"the category is {now} and cannot become {then}",
+            where=f"category {category}",
+            hint="write to a category of another name, or drop this one",
+        )
+    for column in new.schema:
+        stored = old.schema.get_field_index(column.name)
+        if stored >= 0:
+            check_type(category, column.name, old.schema.field(stored).type, column.type)
+        elif column.name == HASH:
+            raise SchemaError(
+                f"the category has rows without {HASH}, which cannot be sorted by it any more",
+                where=f"category {category}",
+                hint="write to a category of another name, or drop this one",
+            )
+    added = [column for column in new.schema if column.name not in old.schema.names]
+    return replace(
+        old,
+        schema=pa.schema([*old.schema, *added]),
+        shards=new.shards if HASH in new.schema.names else old.shards,
+        time_columns=tuple(dict.fromkeys((*old.time_columns, *new.time_columns))),
+    )
+
+
+def check_type(category: str, column: str, stored: pa.DataType, given: pa.DataType) -> None:
+    """Raise `SchemaError` unless a column's new type is the one it is stored with."""
+    if stored != given:
+        raise SchemaError(
+            f"column {column!r} is stored as {stored} and cannot change to {given}",
+            where=f"category {category}",
+            hint=f"cast it to {stored}, or write it under another name",
+        )
+
+
+def is_time(kind: pa.DataType) -> bool:
+    """Whether a column of this type can be a time column."""
+    return bool(pa.types.is_int64(kind) or pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+
+
+def plain(category: str, schema: pa.Schema) -> pa.Schema:
+    """Columns by name and type only: nullable, without metadata, and dictionaries as what they stand for."""
+    columns: dict[str, pa.Field] = {}
+    for column in schema:
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if column.name in columns:
+            raise SchemaError(
+                f"column {column.name!r} occurs twice",
+                where=f"category {category}",
+                hint="rename one of them",
+            )
+        if _holds_dictionary(kind):
+            raise _wrong_type(category, column, "dictionaries inside nested types cannot be stored")
+        columns[column.name] = pa.field(column.name, kind)
+    return pa.schema(list(columns.values()))
+
+
+def _holds_dictionary(kind: pa.DataType) -> bool:
+    return pa.types.is_dictionary(kind) or any(
+        _holds_dictionary(kind.field(i).type) for i in range(kind.num_fields)
+    )
+
+
+def _wrong_type(category: str, column: pa.Field, rule: str) -> SchemaError:
+    return SchemaError(
+        f"column {column.name!r} has type {column.type}: {rule}",
+        where=f"category {category}",
+        hint="cast the column, or name it differently",
+    )
