@@ -1,0 +1,467 @@
+"""The interval join of one shard, micro-batch by micro-batch.
+
+Notation: a left row at time t matches right rows with equal keys within `[t + lower, t + upper]`. Pending
+left rows are those with `t >= left floor = right stream time - upper`: later right rows may still match
+them. The right window holds the rows with `time >= right floor = left stream time + lower`. What a floor
+has passed is decided for good, and is in the log if a late row needs it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from braid.errors import StateError
+from braid.kernels.blocks import FAR, BlockId, BlockSource, BlockStore, parse
+from braid.kernels.buffer import EVICTED, GONE, MATCHED, Buffer
+from braid.kernels.caps import overflow
+from braid.kernels.emit import Emitter
+from braid.kernels.keys import check_key_type, equal_keys
+from braid.kernels.lost import Lost
+from braid.kernels.predicate import ColumnRef
+from braid.kernels.runs import MAX_PAIRS, Ints, Mask, Run, probe
+from braid.kernels.side import Side
+from braid.kernels.single import CHOICE, Candidates, best
+from braid.kernels.spec import MIN_TIME, TIME, JoinSpec, MatchMode
+from braid.kernels.state import JoinState, SideState, decode, encode
+
+
+class Step(NamedTuple):
+    """One micro-batch: new blocks per side in order of arrival, and the stream times after them."""
+
+    left: Sequence[BlockId]
+    right: Sequence[BlockId]
+    left_time: int
+    right_time: int
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a step emits.
+
+    Parameters
+    ----------
+    rows
+        Output columns of the join.
+    lost
+        Rows that lost a possible match or could not take part, with the reason: see `kernels.lost`.
+    counts
+        Counters of this step, and gauges `pending_*` and `blocks_*`.
+    distances
+        Matches by log2 of their distance to the lower and upper bound, in microseconds.
+    """
+
+    rows: pa.Table
+    lost: pa.Table
+    counts: dict[str, int]
+    distances: npt.NDArray[np.int64]
+
+
+class _Pairs(NamedTuple):
+    """Candidate pairs: row numbers and times of both sides."""
+
+    left: Ints
+    left_time: Ints
+    right: Ints
+    right_time: Ints
+
+    def select(self, which: Mask | Ints) -> _Pairs:
+        return _Pairs(*(values[which] for values in self))
+
+
+class IntervalJoin:
+    """Joins one shard. Everything but `state` is a cache of the log and can be lost at any time.
+
+    Parameters
+    ----------
+    spec
+        What to join.
+    source
+        Blocks of the shard.
+    state
+        What `snapshot` returned, to go on from there.
+    """
+
+    def __init__(self, spec: JoinSpec, source: BlockSource, state: bytes | None = None) -> None:
+        self._spec = dataclasses.replace(spec, lower=_clamp(spec.lower), upper=_clamp(spec.upper))
+        self._source = source
+        self._schemas = {side: source.schema(side) for side in Side}
+        for side in Side:
+            for name in spec.key_columns:
+                check_key_type(name, self._schemas[side].field(name).type)
+        extra = CHOICE if spec.match.waits else ()
+        self._left = Buffer(self._spec, self._schemas[Side.LEFT], extra)
+        self._right = Buffer(self._spec, self._schemas[Side.RIGHT])
+        self._last: dict[Side, BlockId | None] = {Side.LEFT: None, Side.RIGHT: None}
+        self._left_time = self._right_time = MIN_TIME
+        if state is not None:
+            self._restore(decode(state))
+
+    def step(self, step: Step) -> Output:
+        """Match new rows, emit what is certain, and forget what can no longer match."""
+        if step.left_time < self._left_time or step.right_time < self._right_time:
+            raise StateError(
+                f"stream times went back: left {self._left_time} -> {step.left_time}, "
+                f"right {self._right_time} -> {step.right_time}",
+                hint="steps must be replayed in order, from the state that belongs to them",
+            )
+        work = _Work(self, step)
+        work.match()
+        work.look_back()
+        work.choose()
+        work.decide()
+        self._left_time, self._right_time = step.left_time, step.right_time
+        for side, blocks in ((Side.LEFT, step.left), (Side.RIGHT, step.right)):
+            if blocks:
+                self._last[side] = max(blocks)
+            self.buffer(side).compact()
+        return work.output()
+
+    def snapshot(self) -> bytes:
+        """State as versioned bytes: block ranges and bits."""
+        choices: dict[str, Ints] = {}
+        if self._spec.match.waits:
+            left = self._left
+            pending = np.flatnonzero((left.extra["commit"] >= 0) & (left.flags < GONE))
+            choices = {"left": pending, **{name: left.extra[name][pending] for name in CHOICE}}
+        return encode(
+            JoinState(
+                left=self._side_state(Side.LEFT),
+                right=self._side_state(Side.RIGHT),
+                left_time=self._left_time,
+                right_time=self._right_time,
+                choices=choices,
+            )
+        )
+
+    @property
+    def pending(self) -> dict[Side, int]:
+        """Rows per side that can still match."""
+        return {side: self.buffer(side).live for side in Side}
+
+    def buffer(self, side: Side) -> Buffer:
+        """The buffered rows of a side."""
+        return self._left if side is Side.LEFT else self._right
+
+    def _side_state(self, side: Side) -> SideState:
+        buffer = self.buffer(side)
+        return SideState(tuple(buffer.store.ids), buffer.flags, buffer.floor, self._last[side])
+
+    def _restore(self, state: JoinState) -> None:
+        self._left_time, self._right_time = state.left_time, state.right_time
+        for side, saved in ((Side.LEFT, state.left), (Side.RIGHT, state.right)):
+            blocks = [(block, self._source.read(side, block)) for block in saved.blocks]
+            rows = sum(batch.num_rows for _, batch in blocks)
+            if rows != len(saved.flags):
+                raise StateError(
+                    f"saved state knows {len(saved.flags)} {side} rows, but the log has {rows} for it",
+                    hint="the state belongs to another shard range or category; replay from the log",
+                )
+            self.buffer(side).restore(blocks, saved.flags, saved.floor)
+            self._last[side] = saved.last
+        if state.choices:
+            for name in CHOICE:
+                self._left.extra[name][state.choices["left"]] = state.choices[name]
+
+
+class _Work:
+    """The working set of one step of one join."""
+
+    def __init__(self, join: IntervalJoin, step: Step) -> None:
+        self._join = join
+        self._step = step
+        self._spec = join._spec
+        self._source = join._source
+        self._buffers = {side: join.buffer(side) for side in Side}
+        self._floors = {side: join.buffer(side).floor for side in Side}
+        self._first_new = {side: join.buffer(side).store.rows for side in Side}
+        self._emitter = Emitter(self._spec, join._schemas)
+        self._lost = Lost()
+        self._counts: Counter[str] = Counter()
+        self._candidates: list[Candidates] = []
+        blocks = {Side.LEFT: step.left, Side.RIGHT: step.right}
+        self._new = {
+            side: self._buffers[side].load([(b, self._source.read(side, b)) for b in sorted(blocks[side])])
+            for side in Side
+        }
+        for side, time in ((Side.LEFT, join._left_time), (Side.RIGHT, join._right_time)):
+            new = self._new[side]
+            self._counts[f"rows_{side}"] = len(new.run) + len(new.inert) + len(new.invalid)
+            self._counts[f"behind_{side}"] = int(np.count_nonzero(new.run.time < time))
+
+    # -- matching ---------------------------------------------------------------------------------
+
+    def match(self) -> None:
+        """Pairs with a new row: new right x pending left, and new left x (window + new right)."""
+        left, right = self._buffers[Side.LEFT].store, self._buffers[Side.RIGHT].store
+        for pairs in _batched(self._new_pairs()):
+            self._accept(left, right, pairs.select(self._verify(left, right, pairs)))
+
+    def _new_pairs(self) -> Iterator[_Pairs]:
+        new_left, new_right = self._new[Side.LEFT].run, self._new[Side.RIGHT].run
+        low, high = self._reach(Side.RIGHT, new_right)
+        for needle, row, time in self._buffers[Side.LEFT].search(low, high):
+            yield self._within(_Pairs(row, time, new_right.row[needle], new_right.time[needle]))
+        low, high = self._reach(Side.LEFT, new_left)
+        for needle, row, time in self._buffers[Side.RIGHT].search(low, high):
+            yield self._within(_Pairs(new_left.row[needle], new_left.time[needle], row, time))
+        for needle, position in probe(new_right, low, high):
+            yield self._within(
+                _Pairs(
+                    new_left.row[needle],
+                    new_left.time[needle],
+                    new_right.row[position],
+                    new_right.time[position],
+                )
+            )
+
+    def _reach(self, side: Side, run: Run) -> tuple[Ints, Ints]:
+        """What to search the other side's runs for: the same hash, or a range of times without keys."""
+        return (run.key, run.key) if self._spec.keys else self._window(side, run.time)
+
+    def _window(self, side: Side, time: Ints) -> tuple[Ints, Ints]:
+        """Event times of the other side that a row of `side` can match."""
+        if side is Side.LEFT:
+            return time + self._spec.lower, time + self._spec.upper
+        return time - self._spec.upper, time - self._spec.lower
+
+    def _within(self, pairs: _Pairs) -> _Pairs:
+        ahead = pairs.right_time - pairs.left_time
+        return pairs.select((ahead >= self._spec.lower) & (ahead <= self._spec.upper))
+
+    def _verify(self, left: BlockStore, right: BlockStore, pairs: _Pairs) -> Mask:
+        """Which pairs have equal keys, and satisfy the residual predicate."""
+        good: Mask = np.ones(len(pairs.left), np.bool_)
+        if not len(good):
+            return good
+        for name in self._spec.key_columns:
+            good &= equal_keys(left.take(name, pairs.left), right.take(name, pairs.right))
+        if self._spec.residual is not None and good.any():
+            kept = pairs.select(good)
+
+            def fetch(ref: ColumnRef) -> pa.Array:
+                if ref.side is Side.LEFT:
+                    return left.take(ref.name, kept.left)
+                return right.take(ref.name, kept.right)
+
+            true = self._spec.residual.evaluate(fetch).fill_null(False)
+            good[good] = true.to_numpy(zero_copy_only=False)
+        return good
+
+    def _accept(self, left: BlockStore, right: BlockStore, pairs: _Pairs) -> None:
+        """Emit pairs, or keep them as candidates of a single-match join."""
+        if not len(pairs.left):
+            return
+        if self._spec.match is not MatchMode.ALL:
+            self._candidates.append(
+                Candidates(pairs.left, pairs.left_time, *right.refs(pairs.right), pairs.right_time)
+            )
+            return
+        self._counts["matches"] += len(pairs.left)
+        self._emitter.pairs(left, pairs.left, right, pairs.right)
+        self._emitter.measure(pairs.left_time, pairs.right_time)
+        if left is self._buffers[Side.LEFT].store:
+            self._buffers[Side.LEFT].flags[pairs.left] |= MATCHED
+        if right is self._buffers[Side.RIGHT].store and self._spec.type.pads(Side.RIGHT):
+            self._buffers[Side.RIGHT].flags[pairs.right] |= MATCHED
+
+    # -- late rows --------------------------------------------------------------------------------
+
+    def look_back(self) -> None:
+        """Find partners of late rows that have left memory in the log."""
+        for side in Side:
+            new, floor = self._new[side].run, self._floors[side.other]
+            late = new.select(self._window(side, new.time)[0] < floor)
+            until = self._join._last[side.other]
+            if not len(late) or until is None:
+                continue
+            low, high = self._window(side, late.time)
+            self._counts[f"late_{side}"] += len(late)
+            beyond = int(np.count_nonzero(low <= self._source.forgotten(side.other)))
+            self._counts[f"beyond_retention_{side}"] += beyond
+            if self._spec.late_lookup:
+                self._look_back(side, late, floor, until, int(low.min()), int(high.max()))
+
+    def _look_back(self, side: Side, late: Run, floor: int, until: BlockId, low: int, high: int) -> None:
+        guests = BlockStore(self._join._schemas[side.other])
+        found: list[_Pairs] = []
+        reach = self._reach(side, late)
+        for block in self._source.overlapping(side.other, until, low, min(high, floor - 1)):
+            batch = self._source.read(side.other, block)
+            older = parse(batch, self._spec, guests.rows).run
+            hits = [
+                self._late_pairs(side, late, older, needle, position, floor)
+                for needle, position in probe(older, *reach)
+            ]
+            if any(len(pairs.left) for pairs in hits):
+                guests.append(block, batch)
+                found += hits
+        own = self._buffers[side].store
+        left, right = (own, guests) if side is Side.LEFT else (guests, own)
+        # A decided row of the other side may have been padded, or matched once: such a pair comes too late.
+        allowed = not self._spec.type.pads(side.other) and (
+            self._spec.match is MatchMode.ALL or side is Side.LEFT
+        )
+        for pairs in _batched(iter(found)):
+            kept = pairs.select(self._verify(left, right, pairs))
+            if allowed:
+                self._counts["rescued"] += len(kept.left)
+                self._accept(left, right, kept)
+            elif len(kept.left):
+                self._counts["lost_matches"] += len(kept.left)
+                mine = kept.left if side is Side.LEFT else kept.right
+                rows, matches = np.unique(mine, return_counts=True)
+                self._lose(side, f"late_{side}", rows, matches)
+
+    def _late_pairs(
+        self, side: Side, late: Run, older: Run, needle: Ints, position: Ints, floor: int
+    ) -> _Pairs:
+        gone = older.time[position] < floor
+        needle, position = needle[gone], position[gone]
+        mine = (late.row[needle], late.time[needle])
+        theirs = (older.row[position], older.time[position])
+        return self._within(_Pairs(*mine, *theirs) if side is Side.LEFT else _Pairs(*theirs, *mine))
+
+    def _lose(self, side: Side, reason: str, rows: Ints, matches: Ints | None = None) -> None:
+        if len(rows):
+            self._counts[f"lost_{reason}"] += len(rows)
+            store = self._buffers[side].store
+            self._lost.add(side, reason, store.refs(rows), rows if matches is None else matches)
+
+    # -- single match -----------------------------------------------------------------------------
+
+    def choose(self) -> None:
+        """FIRST takes its match now; the other single-match modes remember the best so far."""
+        if not self._candidates:
+            return
+        fresh = Candidates(*(np.concatenate(values) for values in zip(*self._candidates, strict=True)))
+        left = self._buffers[Side.LEFT]
+        if self._spec.match.waits:
+            rows, index = np.unique(fresh.left, return_index=True)
+            known = left.extra["commit"][rows] >= 0
+            rows, index = rows[known], index[known]
+            earlier = Candidates(rows, fresh.left_time[index], *(left.extra[name][rows] for name in CHOICE))
+            chosen = best(
+                self._spec.match,
+                Candidates(*(np.concatenate(both) for both in zip(fresh, earlier, strict=True))),
+            )
+            for name in CHOICE:
+                left.extra[name][chosen.left] = getattr(chosen, name)
+            left.flags[chosen.left] |= MATCHED
+            return
+        chosen = best(self._spec.match, fresh)
+        self._emit_choices(chosen)
+        left.flags[chosen.left] |= MATCHED
+        old = chosen.left < self._first_new[Side.LEFT]
+        left.discard(chosen.left[old])
+        left.flags[chosen.left] |= GONE
+
+    def _emit_choices(self, chosen: Candidates) -> None:
+        """Emit pairs whose right rows are given by address."""
+        if not len(chosen.left):
+            return
+        store = BlockStore(self._join._schemas[Side.RIGHT])
+        for commit, chunk in np.unique(np.stack([chosen.commit, chosen.chunk], axis=1), axis=0):
+            block = BlockId(int(commit), int(chunk))
+            store.append(block, self._source.read(Side.RIGHT, block))
+        self._counts["matches"] += len(chosen.left)
+        self._emitter.pairs(
+            self._buffers[Side.LEFT].store,
+            chosen.left,
+            store,
+            store.number(chosen.commit, chosen.chunk, chosen.row),
+        )
+        self._emitter.measure(chosen.left_time, chosen.time)
+        if self._spec.type.pads(Side.RIGHT):
+            right = self._buffers[Side.RIGHT]
+            right.flags[right.store.number(chosen.commit, chosen.chunk, chosen.row)] |= MATCHED
+
+    # -- deciding ---------------------------------------------------------------------------------
+
+    def decide(self) -> None:
+        """Raise the floors, emit rows that can no longer match, and keep the rest of the new rows."""
+        spec, step = self._spec, self._step
+        left_floor = step.right_time - spec.upper
+        right_floor = step.left_time + spec.lower
+        if spec.match.waits and spec.type.pads(Side.RIGHT):
+            # A right row is unmatched only when every left row that might choose it has chosen.
+            right_floor = min(right_floor, left_floor + spec.lower)
+        for side, floor in ((Side.LEFT, left_floor), (Side.RIGHT, right_floor)):
+            buffer, new = self._buffers[side], self._new[side]
+            leaving, times = buffer.cross(floor)
+            run = new.run.select(buffer.flags[new.run.row] < GONE)
+            past = run.time < buffer.floor
+            self._settle(
+                side,
+                np.concatenate([leaving, run.row[past]]),
+                np.concatenate([times, run.time[past]]),
+            )
+            buffer.add(run.select(~past))
+            self._pad(side, new.inert)
+            self._counts[f"inert_{side}"] += len(new.inert)
+            self._pad(side, new.invalid)
+            self._counts[f"invalid_{side}"] += len(new.invalid)
+            if not spec.type.pads(side):
+                self._lose(side, "invalid_time", new.invalid, np.zeros_like(new.invalid))
+            evicted = overflow(buffer, spec, run.key[~past])
+            if len(evicted):
+                self._evict(side, evicted)
+
+    def _settle(self, side: Side, rows: Ints, times: Ints) -> None:
+        """Emit the final word on rows whose time has passed."""
+        buffer = self._buffers[side]
+        if side is Side.LEFT and self._spec.match.waits:
+            has = buffer.extra["commit"][rows] >= 0
+            values = (buffer.extra[name][rows[has]] for name in CHOICE)
+            self._emit_choices(Candidates(rows[has], times[has], *values))
+        unmatched = rows[buffer.flags[rows] & MATCHED == 0]
+        self._counts[f"decided_{side}"] += len(rows)
+        self._pad(side, unmatched)
+
+    def _pad(self, side: Side, rows: Ints) -> None:
+        self._counts[f"unmatched_{side}"] += len(rows)
+        if len(rows) and self._spec.type.pads(side):
+            self._emitter.padded(side, self._buffers[side].store, rows)
+
+    def _evict(self, side: Side, rows: Ints) -> None:
+        buffer = self._buffers[side]
+        self._lose(side, f"capped_{side}", rows, np.zeros_like(rows))
+        if side is Side.RIGHT and self._spec.match.waits and self._spec.type.pads(side):
+            # It may be a pending row's best match: whether it is padded is known when its time has passed.
+            buffer.flags[rows] |= EVICTED
+            return
+        self._settle(side, rows, buffer.store.take(TIME, rows).to_numpy())
+        buffer.discard(rows)
+
+    def output(self) -> Output:
+        """Everything that the step has produced."""
+        for side in Side:
+            self._counts[f"pending_{side}"] = self._buffers[side].live
+            self._counts[f"blocks_{side}"] = len(self._buffers[side].store.ids)
+        return Output(self._emitter.table(), self._lost.table(), dict(self._counts), self._emitter.distances)
+
+
+def _batched(pairs: Iterator[_Pairs]) -> Iterator[_Pairs]:
+    """Join small sets of pairs into larger ones of about `MAX_PAIRS`."""
+    waiting: list[_Pairs] = []
+    size = 0
+    for some in pairs:
+        if len(some.left):
+            waiting.append(some)
+            size += len(some.left)
+        if size >= MAX_PAIRS:
+            yield _Pairs(*(np.concatenate(values) for values in zip(*waiting, strict=True)))
+            waiting, size = [], 0
+    if waiting:
+        yield _Pairs(*(np.concatenate(values) for values in zip(*waiting, strict=True)))
+
+
+def _clamp(bound: int) -> int:
+    return max(-FAR, min(FAR, bound))

@@ -1,0 +1,178 @@
+"""Drives a join over random inputs the way the engine does, and asks DuckDB for the right answer."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from braid.kernels.blocks import BlockId
+from braid.kernels.interval import IntervalJoin, Output, Step
+from braid.kernels.side import Side
+from braid.kernels.spec import HASH, LIVE, MAX_TIME, MIN_TIME, TIME, JoinSpec, JoinType, MatchMode, OutputColumn
+
+Row = dict[str, object]
+
+OUTPUT = (OutputColumn("l", Side.LEFT, "id"), OutputColumn("r", Side.RIGHT, "id"))
+
+
+def schema(key_types: Sequence[pa.DataType]) -> pa.Schema:
+    keys = [(f"__key{i}", kind) for i, kind in enumerate(key_types)]
+    return pa.schema(
+        [(HASH, pa.int64()), (TIME, pa.int64()), (LIVE, pa.bool_()), *keys, ("id", pa.int64()), ("x", pa.float64())]
+    )
+
+
+def tiny_hash(row: Row, keys: int) -> int:
+    """A hash with many collisions, so that only exact key equality can give the right answer."""
+    text = "|".join(repr(row[f"__key{i}"]) for i in range(keys))
+    return sum(text.encode()) % 3 - 1
+
+
+def to_block(rows: Sequence[Row], kind: pa.Schema, keys: int) -> pa.RecordBatch:
+    hashed = sorted(({**row, HASH: tiny_hash(row, keys)} for row in rows), key=lambda row: row[HASH])
+    return pa.RecordBatch.from_pylist(hashed, kind)
+
+
+class MemorySource:
+    """Blocks in memory, as the log would give them; `forget` plays retention."""
+
+    def __init__(self, kind: pa.Schema) -> None:
+        self._schema = kind
+        self.blocks: dict[Side, dict[BlockId, pa.RecordBatch]] = {side: {} for side in Side}
+        self._forgotten = {side: MIN_TIME for side in Side}
+
+    def schema(self, side: Side) -> pa.Schema:
+        return self._schema
+
+    def read(self, side: Side, block: BlockId) -> pa.RecordBatch:
+        return self.blocks[side][block]
+
+    def overlapping(self, side: Side, until: BlockId, low: int, high: int) -> list[BlockId]:
+        found = []
+        for block, batch in self.blocks[side].items():
+            times = [t for t in batch.column(TIME).to_pylist() if t is not None]
+            if block <= until and times and min(times) <= high and max(times) >= low:
+                found.append(block)
+        return sorted(found)
+
+    def forgotten(self, side: Side) -> int:
+        return self._forgotten[side]
+
+    def forget(self, side: Side, block: BlockId) -> None:
+        batch = self.blocks[side].pop(block)
+        times = [t for t in batch.column(TIME).to_pylist() if t is not None]
+        self._forgotten[side] = max([self._forgotten[side], *times])
+
+
+@dataclass
+class Case:
+    """Two inputs in order of arrival, cut into blocks, and the steps in which they are admitted."""
+
+    spec: JoinSpec
+    left: list[list[Row]]
+    right: list[list[Row]]
+    key_types: Sequence[pa.DataType] = (pa.string(),)
+    seed: int = 0
+    late: frozenset[Side] = frozenset()
+    """Sides whose stream time may pass rows that are still to come."""
+    restarts: bool = True
+    pairs: Counter[tuple[object, object]] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    lost: list[tuple[str, str, object, int]] = field(default_factory=list)
+    steps: list[tuple[list[BlockId], list[BlockId]]] = field(default_factory=list)
+    source: MemorySource = field(init=False)
+
+    def run(self) -> Case:
+        rng = random.Random(self.seed)
+        kind = schema(self.key_types)
+        self.source = MemorySource(kind)
+        waiting = {
+            side: [(BlockId(i // 3, i % 3), rows) for i, rows in enumerate(blocks)]
+            for side, blocks in ((Side.LEFT, self.left), (Side.RIGHT, self.right))
+        }
+        join = IntervalJoin(self.spec, self.source)
+        times = {side: MIN_TIME for side in Side}
+        while any(waiting.values()):
+            admitted: dict[Side, list[BlockId]] = {side: [] for side in Side}
+            for side in Side:
+                for _ in range(rng.choice((0, 1, 1, 2))):
+                    if waiting[side]:
+                        block, rows = waiting[side].pop(0)
+                        self.source.blocks[side][block] = to_block(rows, kind, self.spec.keys)
+                        admitted[side].append(block)
+                times[side] = max(times[side], self._stream_time(rng, side, waiting[side]))
+            self._note(join.step(Step(admitted[Side.LEFT], admitted[Side.RIGHT], *times.values())))
+            self.steps.append((admitted[Side.LEFT], admitted[Side.RIGHT]))
+            if self.restarts and rng.random() < 0.4:
+                join = IntervalJoin(self.spec, self.source, join.snapshot())
+        self._note(join.step(Step([], [], MAX_TIME, MAX_TIME)))
+        assert join.pending == {Side.LEFT: 0, Side.RIGHT: 0}
+        return self
+
+    def _stream_time(self, rng: random.Random, side: Side, rest: list[tuple[BlockId, list[Row]]]) -> int:
+        times = [row[TIME] for _, rows in rest for row in rows if row[TIME] is not None]
+        certain = min(times, default=10_000)
+        if side in self.late:
+            return rng.choice((certain, certain + rng.randint(0, 20)))
+        return certain - rng.choice((0, 0, 1, 5))
+
+    def _note(self, out: Output) -> None:
+        self.pairs.update(zip(out.rows["l"].to_pylist(), out.rows["r"].to_pylist(), strict=True))
+        self.counts.update({k: v for k, v in out.counts.items() if not k.startswith(("pending", "blocks"))})
+        for entry in out.lost.to_pylist():
+            batch = self.source.read(Side(entry["side"]), BlockId(entry["commit"], entry["chunk"]))
+            self.lost.append(
+                (entry["side"], entry["reason"], batch.column("id")[entry["row"]].as_py(), entry["matches"])
+            )
+
+
+def expected(case: Case) -> Counter[tuple[object, object]]:
+    """DuckDB's answer: the SQL join, or for single-match modes a window-function query over it."""
+    spec = case.spec
+    kind = schema(case.key_types)
+    tables = {}
+    for name, blocks in (("left_rows", case.left), ("right_rows", case.right)):
+        rows = [row for block in blocks for row in block]
+        table = pa.Table.from_pylist(rows, kind) if rows else kind.empty_table()
+        tables[name] = table.append_column("arrival", pa.array(np.arange(len(rows))))
+    keys = "".join(f" AND l.__key{i} = r.__key{i}" for i in range(spec.keys))
+    residual = " AND l.x < r.x" if spec.residual is not None else ""
+    on = (
+        f"l.__live AND r.__live AND r.__time BETWEEN l.__time + {spec.lower} AND l.__time + {spec.upper}"
+        f"{keys}{residual}"
+    )
+    rank = {
+        MatchMode.ALL: "1",
+        MatchMode.FIRST: "r.arrival",
+        MatchMode.NEAREST: "abs(r.__time - l.__time), r.__time, r.arrival",
+        MatchMode.EARLIEST: "r.__time, r.arrival",
+        MatchMode.LATEST: "r.__time DESC, r.arrival",
+    }[spec.match]
+    one = "" if spec.match is MatchMode.ALL else f"QUALIFY row_number() OVER (PARTITION BY l.id ORDER BY {rank}) = 1"
+    parts = [f"WITH m AS (SELECT l.id AS l, r.id AS r FROM left_rows l JOIN right_rows r ON {on} {one}) SELECT * FROM m"]
+    if spec.type.pads(Side.LEFT):
+        parts.append("SELECT id, NULL FROM left_rows WHERE id NOT IN (SELECT l FROM m)")
+    if spec.type.pads(Side.RIGHT):
+        parts.append("SELECT NULL, id FROM right_rows WHERE id NOT IN (SELECT r FROM m)")
+    connection = _connection()
+    for name, table in tables.items():
+        connection.register(name, table)
+    return Counter(connection.execute(" UNION ALL ".join(parts)).fetchall())
+
+
+_CONNECTIONS: list[duckdb.DuckDBPyConnection] = []
+
+
+def _connection() -> duckdb.DuckDBPyConnection:
+    if not _CONNECTIONS:
+        _CONNECTIONS.append(duckdb.connect(config={"threads": 1}))
+    return _CONNECTIONS[0]
+
+
+__all__ = ["OUTPUT", "Case", "JoinType", "expected"]
