@@ -1,0 +1,127 @@
+"""Which expressions PQL accepts: known forms and functions that are safe to run, and to run again."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from braid.lang import functions
+from braid.lang.dialect import span_of
+from braid.lang.errors import Report, suggest
+from braid.lang.source import Span
+
+_FORMS = (
+    *(
+        exp.Column,
+        exp.Identifier,
+        exp.Literal,
+        exp.Null,
+        exp.Boolean,
+        exp.Paren,
+        exp.RawString,
+        exp.HexString,
+    ),
+    *(exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ),
+    *(exp.NullSafeNEQ, exp.Between, exp.In, exp.Is, exp.Like, exp.ILike, exp.RegexpLike, exp.Escape),
+    *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, exp.BitwiseAnd, exp.BitwiseOr),
+    *(
+        exp.BitwiseXor,
+        exp.BitwiseNot,
+        exp.BitwiseLeftShift,
+        exp.BitwiseRightShift,
+        exp.DPipe,
+        exp.Case,
+        exp.If,
+    ),
+    *(exp.Cast, exp.DataType, exp.DataTypeParam, exp.ColumnDef, exp.Interval, exp.IntervalSpan, exp.Var),
+    *(
+        exp.Anonymous,
+        exp.Extract,
+        exp.Trim,
+        exp.Substring,
+        exp.StrPosition,
+        exp.Overlay,
+        exp.Bracket,
+        exp.Dot,
+    ),
+    *(exp.Lambda, exp.Concat),
+)
+_SUBQUERIES = (exp.Query, exp.Exists)
+_NO_SUBQUERY = "give the inner query a name with CREATE VIEW and join it with a time window"
+_MANY_ROWS_HINT = "aggregates over streams are not supported yet: store the rows and aggregate them there"
+
+
+def check_expression(tree: exp.Expr, fallback: Span, report: Report) -> bool:
+    """Report every form and function in `tree` that PQL does not accept; whether there was none."""
+    before = len(report.errors)
+    for node in tree.walk():
+        span = span_of(node) or fallback
+        if isinstance(node, _SUBQUERIES) or (isinstance(node, exp.In) and node.args.get("query")):
+            report.add("PQL106", span, "subqueries are not supported", _NO_SUBQUERY)
+            break
+        if isinstance(node, exp.Window | exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
+            report.add("PQL213", span, "window functions are not supported", _MANY_ROWS_HINT)
+            break
+        if isinstance(node, exp.Anonymous):
+            _check_function(node, node.name, span, report)
+        elif isinstance(node, exp.Alias):
+            if not (isinstance(node.parent, exp.Anonymous) and node.parent.name.lower() == "struct"):
+                report.add("PQL101", span, "a name with AS is not expected inside an expression")
+        elif not isinstance(node, _FORMS):
+            _refuse(node, span, report)
+    return len(report.errors) == before
+
+
+def _refuse(node: exp.Expr, span: Span, report: Report) -> None:
+    if isinstance(node, exp.Func):
+        # CURRENT_TIMESTAMP and the like, which need no parentheses.
+        _check_function(node, node.sql_name(), span, report)
+    elif isinstance(node, exp.Star):
+        report.add("PQL104", span, "* is not expected inside an expression", "name the columns")
+    elif isinstance(node, exp.Placeholder | exp.Parameter | exp.SessionParameter):
+        report.add("PQL104", span, "parameters are not supported", "write the value")
+    elif isinstance(node, exp.Tuple):
+        report.add(
+            "PQL104", span, "a list of values in parentheses is not expected here", "compare one by one"
+        )
+    else:
+        report.add(
+            "PQL104",
+            span,
+            f"{node.key.upper()} expressions are not supported",
+            "PQL has the operators and functions of Spark SQL; see docs/language.md",
+        )
+
+
+def _check_function(node: exp.Expr, name: str, span: Span, report: Report) -> None:
+    key = name.lower()
+    place = Span(span.start, min(span.end, span.start + len(name)))
+    if key in functions.OUTSIDE:
+        report.add(
+            "PQL211",
+            place,
+            f"function {key} reaches outside the query and is not allowed",
+            "publish what it would return as a column of the stream",
+        )
+    elif key in functions.REPLAY or (key == "unix_timestamp" and not node.expressions):
+        report.add(
+            "PQL212",
+            place,
+            f"function {key} gives another value when rows are replayed after a failure",
+            "use the event time, or publish the value as a column of the stream",
+        )
+    elif key in functions.MANY_ROWS:
+        report.add("PQL213", place, f"function {key} is not a function of one row", _MANY_ROWS_HINT)
+    elif key not in functions.signatures():
+        hint = suggest(key, functions.signatures()) or "PQL has the built-in functions of Spark SQL"
+        report.add("PQL210", place, f"function {key} does not exist", hint)
+    else:
+        _check_count(node, key, place, report)
+
+
+def _check_count(node: exp.Expr, key: str, place: Span, report: Report) -> None:
+    count = len(node.expressions)
+    found = functions.signatures()[key]
+    if not any(signature.accepts(count) for signature in found):
+        wanted = " or ".join(dict.fromkeys(signature.counts() for signature in found))
+        plural = "argument" if wanted == "1" else "arguments"
+        report.add("PQL214", place, f"function {key} takes {wanted} {plural}, not {count}")
