@@ -1,0 +1,191 @@
+"""Print a typed query as PQL; what comes out compiles again, to the same stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from sqlglot import exp
+
+from braid.kernels.spec import JoinType, MatchMode
+from braid.lang.query import (
+    InputTable,
+    Join,
+    JoinSelect,
+    Options,
+    OutputColumn,
+    Query,
+    Relation,
+    Select,
+    Storage,
+    Table,
+    TimeBounds,
+    View,
+)
+from braid.plan.expressions import column, conjunction, output, quote, sql
+from braid.plan.selects import relations_in
+
+_UNITS = (
+    ("DAY", 86_400_000_000),
+    ("HOUR", 3_600_000_000),
+    ("MINUTE", 60_000_000),
+    ("SECOND", 1_000_000),
+    ("MILLISECOND", 1_000),
+    ("MICROSECOND", 1),
+)
+_JOINS = {
+    JoinType.INNER: "INNER JOIN",
+    JoinType.LEFT: "LEFT OUTER JOIN",
+    JoinType.RIGHT: "RIGHT OUTER JOIN",
+    JoinType.FULL: "FULL OUTER JOIN",
+}
+
+
+def print_query(query: Query) -> str:
+    """The whole application, statement by statement, in the order given."""
+    statements = [
+        *(print_input(table) for table in query.inputs),
+        *(print_view(view) for view in query.views),
+        *(print_table(table) for table in query.tables),
+    ]
+    return "\n\n".join([print_application(query), *statements]) + "\n"
+
+
+def print_rewritten(query: Query) -> str:
+    """A rewritten application as the paper shows it: one group of statements per operator (section 4.2).
+
+    Every slicer is an input table, a view that computes and a table that stores; the join is a view over the
+    categories that its slicers write; the table after it is the post-join slicer.
+    """
+    parts, printed = [print_application(query)], set[str]()
+    for table in query.tables:
+        select = table.select
+        assert isinstance(select, Select)
+        source = query.relation(select.source.table)
+        joins = isinstance(source, View)
+        inputs = [source]
+        if isinstance(source, View):
+            inputs = [query.relation(relation.table) for relation in relations_in(source.select)]
+        title = f"Join {source.name}" if joins else f"Slicer {table.name}"
+        group = [f"-- {title}"]
+        for item in inputs:
+            if isinstance(item, InputTable) and item.name not in printed:
+                printed.add(item.name)
+                group.append(print_input(item))
+        if isinstance(source, View):
+            group += [print_view(source), f"-- Post-join slicer {table.name}", print_table(table)]
+        elif table.storage.shard_by is not None:
+            view = View(f"{table.name}__view", select, table.span)
+            group += [print_view(view), print_table(replace(table, select=_all_of(view)))]
+        else:
+            group.append(print_table(table))
+        parts.append("\n".join(group))
+    return "\n\n".join(parts) + "\n"
+
+
+def print_application(query: Query) -> str:
+    """`CREATE APPLICATION`."""
+    options = query.application.options
+    suffix = f" WITH ({', '.join(_options(options))})" if options else ""
+    return f"CREATE APPLICATION {quote(query.application.name)}{suffix};"
+
+
+def print_input(table: InputTable) -> str:
+    """`CREATE INPUT TABLE`, with the types that were found."""
+    columns = ", ".join(f"{quote(c.name)} {c.type.upper()}" for c in table.columns)
+    source = table.source
+    extra = [("format", source.format)] if source.kind == "files" else []
+    arguments = ", ".join([text(source.name), *_options((*extra, *source.options))])
+    time = f"\nTIME {quote(table.time)} IN {table.time_unit.upper()}" if table.time else ""
+    head = f"CREATE INPUT TABLE {quote(table.name)} (\n  {columns}\n)"
+    return f"{head} FROM {source.kind.upper()}({arguments}){time};"
+
+
+def print_view(view: View) -> str:
+    """`CREATE VIEW`."""
+    return f"CREATE VIEW {quote(view.name)} AS\n{print_select(view.select)};"
+
+
+def print_table(table: Table) -> str:
+    """`CREATE TABLE`."""
+    return (
+        f"CREATE TABLE {quote(table.name)} AS\n{print_select(table.select)}\n{print_storage(table.storage)};"
+    )
+
+
+def print_storage(storage: Storage) -> str:
+    """`STORAGE ... [SHARD BY ...]`."""
+    named = {"scribe": "category", "kafka": "topic", "hive": "table"}.get(storage.kind)
+    options = [f"{named} = {text(storage.name)}"] if named else []
+    options += _options(storage.options)
+    arguments = f"({', '.join(options)})" if options else ""
+    shard = f" SHARD BY {sql(storage.shard_by)}" if storage.shard_by is not None else ""
+    return f"STORAGE {storage.kind.upper()}{arguments}{shard}"
+
+
+def print_select(select: Select | JoinSelect) -> str:
+    """`SELECT ... FROM ... [WHERE ...]`."""
+    joined = isinstance(select, JoinSelect)
+    columns = ",\n  ".join(_column(c, qualified=joined) for c in select.columns)
+    lines = [f"SELECT\n  {columns}", f"FROM {_relation(select.source)}"]
+    if isinstance(select, JoinSelect):
+        lines += [line for join in select.joins for line in _join(join)]
+    where = conjunction(part.expression for part in select.where)
+    if where is not None:
+        lines.append(f"WHERE {sql(where, qualified=joined)}")
+    return "\n".join(lines)
+
+
+def interval(micros: int) -> str:
+    """A duration in the largest unit that gives a whole number."""
+    unit, size = next((unit, size) for unit, size in _UNITS if micros % size == 0)
+    count = micros // size
+    return f"INTERVAL '{count}' {unit}"
+
+
+def text(value: str) -> str:
+    """A string literal."""
+    return exp.Literal.string(value).sql(dialect="spark")
+
+
+def _options(options: Options | Iterable[tuple[str, str]]) -> list[str]:
+    return [f"{quote(name)} = {text(value)}" for name, value in options]
+
+
+def _column(item: OutputColumn, *, qualified: bool) -> str:
+    return f"{sql(item.expression, qualified=qualified)} AS {quote(item.name)}"
+
+
+def _relation(relation: Relation) -> str:
+    alias = "" if relation.alias == relation.table else f" AS {quote(relation.alias)}"
+    return f"{quote(relation.table)}{alias}"
+
+
+def _join(join: Join) -> Iterator[str]:
+    yield f"{_JOINS[join.type]} {_relation(join.right)}"
+    equal = [exp.EQ(this=key.left.copy(), expression=key.right.copy()) for key in join.keys]
+    others = (part.expression for part in (*join.left_only, *join.right_only, *join.residual))
+    lines = [sql(part, qualified=True) for part in equal]
+    lines.append(_bounds(join.bounds))
+    for part in others:
+        shown = sql(part, qualified=True)
+        lines.append(f"({shown})" if isinstance(part, exp.Or) else shown)
+    match = "" if join.match is MatchMode.ALL else f"\nMATCH {join.match.value.upper()}"
+    yield "ON " + "\n  AND ".join(lines) + match
+
+
+def _bounds(bounds: TimeBounds) -> str:
+    left, right = (sql(side, qualified=True) for side in (bounds.left, bounds.right))
+    low, high = (_shifted(left, micros) for micros in (bounds.lower, bounds.upper))
+    return f"{right} BETWEEN {low} AND {high}"
+
+
+def _shifted(time: str, micros: int) -> str:
+    if micros == 0:
+        return time
+    return f"{time} {'-' if micros < 0 else '+'} {interval(abs(micros))}"
+
+
+def _all_of(view: View) -> Select:
+    columns = (output(c.name, column(c.name, view.name, c.type), c.type, c.span) for c in view.columns)
+    return Select(Relation(view.name, view.name, view.span), tuple(columns), view.span)

@@ -1,0 +1,100 @@
+"""Take every join view apart: a slicer view per side, the join alone, and the rest after it.
+
+At first the slicers only pass on the columns that are used, the join passes on those, and every expression of
+the view is evaluated after the join, which is always right. The rules that follow move work to the slicers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from braid.kernels.side import Side
+from braid.lang.errors import Diagnostic, PqlError
+from braid.lang.query import JoinSelect, OutputColumn, Query, Relation, Select, View
+from braid.plan.expressions import Replace, column, output, substitute
+from braid.plan.names import RESERVED, column_name, join_view, raw, slicer_view
+from braid.plan.selects import (
+    is_join_input,
+    join_expressions,
+    map_columns,
+    map_conditions,
+    map_join,
+    output_expressions,
+    replace_views,
+    used,
+)
+
+
+def separate_sides(query: Query) -> Query:
+    """View `v` becomes views `v__left`, `v__right`, `v__join` and, over these, `v`."""
+    joins = [
+        view
+        for view in query.views
+        if isinstance(view.select, JoinSelect)
+        and not all(is_join_input(query, relation) for relation in view.select.relations)
+    ]
+    taken = {table.name for table in query.inputs} | {view.name for view in query.views}
+    separated = {}
+    for view in joins:
+        parts = _separate(query, view)
+        for part in parts[:-1]:
+            if part.name in taken:
+                message = f"the join view {view.name} needs the name {part.name} for a part of itself"
+                hint = f"rename the input table or view {part.name}"
+                raise PqlError(query.source, [Diagnostic("PQL215", message, view.span, hint)])
+        separated[view.name] = parts
+    return replace_views(query, separated)
+
+
+def _separate(query: Query, view: View) -> tuple[View, ...]:
+    select = view.select
+    assert isinstance(select, JoinSelect)
+    _check_names(query, select)
+    relations = dict(zip(Side, select.relations, strict=True))
+    in_output = used(output_expressions(select))
+    needed = in_output | used(join_expressions(select.joins[0]))
+    slicers: list[View] = []
+    passed: list[OutputColumn] = []
+    in_join: dict[tuple[str, str], exp.Column] = {}
+    after: dict[tuple[str, str], exp.Column] = {}
+    for side, relation in relations.items():
+        name = slicer_view(view.name, side)
+        columns = []
+        for c in query.relation(relation.table).columns:
+            place, carried = (relation.alias, c.name), raw(side, c.name)
+            if place not in needed:
+                continue
+            columns.append(output(carried, column(c.name, relation.alias, c.type), c.type, view.span))
+            in_join[place] = column(carried, name, c.type)
+            if place in in_output:
+                passed.append(output(carried, in_join[place], c.type, view.span))
+                after[place] = column(carried, join_view(view.name), c.type)
+        slicers.append(View(name, Select(relation, tuple(columns), view.span), view.span))
+    left, right = (Relation(slicer.name, slicer.name, view.span) for slicer in slicers)
+    on = map_join(select.joins[0], lambda e: substitute(e, _placed(in_join)))
+    join = View(
+        join_view(view.name),
+        JoinSelect(left, (replace(on, right=right),), tuple(passed), view.span),
+        view.span,
+    )
+    post = Select(
+        Relation(join.name, join.name, view.span),
+        map_columns(select.columns, lambda e: substitute(e, _placed(after))),
+        select.span,
+        map_conditions(select.where, lambda e: substitute(e, _placed(after))),
+    )
+    return (*slicers, join, replace(view, select=post))
+
+
+def _placed(places: dict[tuple[str, str], exp.Column]) -> Replace:
+    return lambda node: places.get((node.table, column_name(node)))
+
+
+def _check_names(query: Query, select: JoinSelect) -> None:
+    for item in select.columns:
+        if item.name.startswith(RESERVED):
+            message = f"the column name {item.name} of a join view is reserved"
+            hint = f"choose a name that does not start with {RESERVED}"
+            raise PqlError(query.source, [Diagnostic("PQL215", message, item.span, hint)])
