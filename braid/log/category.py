@@ -98,7 +98,7 @@ class Category:
         wall_time
             Microseconds since the epoch; now if None.
         """
-        where = self.storage.full(commit_path(commit))
+        self.refresh()  # a copy that has not heard of retention would take a removed commit for a new one
         if commit < self.first or self.storage.exists(commit_path(commit)):
             return False
         if commit > self.first and not self.storage.exists(commit_path(commit - 1)):
@@ -107,7 +107,7 @@ class Category:
                 return False
             raise LogError(
                 f"commit {commit} would leave a gap after commit {latest}",
-                where=where,
+                where=self.storage.full(commit_path(commit)),
                 hint="commits count up by one; check that the writer's checkpoint belongs to this log",
             )
         for entry in entries:

@@ -23,6 +23,8 @@ DATA = "data"
 TEMP_PREFIX = ".tmp-"
 """Files that start with this were never published; a sweep removes them once they are old."""
 
+MAGIC_LENGTH = 8
+"""Bytes of an Arrow file before its schema."""
 MAX_SHARDS = 4096
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
 _DIGITS = 20

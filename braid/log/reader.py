@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from braid.errors import CorruptError, LogError, SchemaError
-from braid.log.layout import HASH, commit_path, data_path
+from braid.log.layout import HASH, MAGIC_LENGTH, commit_path, data_path
 from braid.log.records import Block, Chunk, Commit, FileEntry
 from braid.log.sealed import checksum
 from braid.log.storage import Storage, naming
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from braid.log.category import Category
 
 COMMITS_KEPT = 1024
-FILES_KEPT = 256
+FILES_KEPT = 1024
 BLOCKS_KEPT = 256
+"""What a reader keeps at hand. Files are maps without a descriptor, and blocks are views of them."""
 
 
 class Reader:
@@ -28,8 +29,7 @@ class Reader:
 
     def __init__(self, category: Category) -> None:
         self.category = category
-        self.commit = lru_cache(COMMITS_KEPT)(self._commit)
-        """Commit by number; its record's checksum is verified."""
+        self._commit = lru_cache(COMMITS_KEPT)(self._load)
         self._file = lru_cache(FILES_KEPT)(self._open)
         self._block = lru_cache(BLOCKS_KEPT)(self._decode)
 
@@ -41,6 +41,10 @@ class Reader:
     def latest(self) -> int:
         """The newest commit, or `first - 1` if there is none: -1 in a new category."""
         return self.category.latest()
+
+    def commit(self, commit: int) -> Commit:
+        """A commit by number, its record verified."""
+        return self._commit(commit)
 
     def poll(self, after: int, limit: int) -> list[Commit]:
         """The commits that follow `after`, oldest first, at most `limit`."""
@@ -90,7 +94,7 @@ class Reader:
         for chunk in self.commit(commit).chunks:
             yield self.read(commit, chunk.index, columns=columns)
 
-    def _commit(self, commit: int) -> Commit:
+    def _load(self, commit: int) -> Commit:
         storage, path = self.category.storage, commit_path(commit)
         return Commit.unseal(storage.read(path), commit, storage.full(path))
 
@@ -153,21 +157,22 @@ class _DataFile:
     """An open data file whose size, header and footer have been verified, and which verifies its blocks."""
 
     def __init__(self, storage: Storage, entry: FileEntry) -> None:
-        path = data_path(str(entry.file))
-        self._where = storage.full(path)
+        self._where = storage.full(data_path(str(entry.file)))
+        self._map: pa.Buffer | None = None
         self._verified: set[int] = set()
         with naming(self._where, "open"):
             self._source = storage.filesystem.open_input_file(self._where)
-            size = self._source.size()
-            if size != entry.size:
-                raise self._corrupt(f"the file has {size} bytes, but was written with {entry.size}")
-            self._map = pa.memory_map(self._where).read_buffer() if storage.local else None
-        length, expected = entry.header
-        header = self._bytes(0, length)
-        offset, tail = entry.tail
-        self._verify(header, expected, "header")
-        self._verify(self._bytes(offset, size - offset), tail, "footer")
-        self.schema = pa.ipc.read_schema(header.slice(8))
+            if self._source.size() != entry.size:
+                raise self._corrupt(f"the file has {self._source.size()} bytes, not the {entry.size} written")
+            if storage.local:
+                with pa.memory_map(self._where) as source:
+                    self._map = source.read_buffer()
+                self._source.close()
+        (length, header_sum), (offset, tail_sum) = entry.header, entry.tail
+        header, tail = self._bytes(0, length), self._bytes(offset, entry.size - offset)
+        self._verify(header, header_sum, "header")
+        self._verify(tail, tail_sum, "footer")
+        self.schema = pa.ipc.read_schema(header.slice(MAGIC_LENGTH))
 
     def block(self, block: Block) -> pa.Buffer:
         """The bytes of a block, verified: once if they are mapped, else each time they are fetched."""

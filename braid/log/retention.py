@@ -49,10 +49,11 @@ def sweep(category: Category, grace_seconds: float, now: float) -> list[str]:
     """Remove data and temporary files that no commit refers to, and commits below `first`, once old."""
     # List first: a file that is published after the listing is found in the commits read after it.
     listed = [file for file in category.storage.files() if now - file.modified > grace_seconds]
-    reader, last = category.reader(), category.latest()
-    live = {
-        data_path(file) for number in range(category.first, last + 1) for file in reader.commit(number).files
-    }
+    reader = category.reader()
+    with category.storage.lock():  # so that retention does not take away the commits that are read here
+        last = category.latest()
+        commits = (reader.commit(number) for number in range(category.first, last + 1))
+        live = {data_path(file) for commit in commits for file in commit.files}
     removed = []
     for file in listed:
         folder, _, name = file.path.rpartition("/")

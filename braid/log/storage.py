@@ -85,11 +85,12 @@ class Storage:
 
     def make_folder(self, path: str = "") -> None:
         """Create a folder and those above it, if missing."""
-        full = self.full(path)
-        with naming(full, "create the folder"):
-            self.filesystem.create_dir(full, recursive=True)
-            if self.local:
-                durable.sync(str(Path(full).parent))
+        full = Path(self.full(path))
+        with naming(str(full), "create the folder"):
+            missing = [p for p in (full, *full.parents) if self.local and not p.exists()]
+            self.filesystem.create_dir(str(full), recursive=True)
+            for folder in missing:
+                durable.sync(str(folder.parent))
 
     def exists(self, path: str) -> bool:
         """Whether there is a file at `path`."""
