@@ -112,6 +112,7 @@ class _Lowering:
             sink=self._sink(table),
             residual=_all(residual, And) if residual else None,
             filter=_filter(select),
+            table=None if self._is_internal(table) else table.name,
         )
 
     def _source(self, table: InputTable) -> Source:

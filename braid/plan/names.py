@@ -16,6 +16,9 @@ from braid.kernels.spec import HASH, KEY, LIVE, TIME
 RESERVED = "__"
 """Prefix of the columns that the planner adds; a program's own output columns must not have it."""
 
+OPERAND = "__op_"
+"""Prefix of the operands of residual predicates."""
+
 
 def raw(side: Side, column: str) -> str:
     """A column of one side that is carried through the join as it is."""
@@ -24,7 +27,7 @@ def raw(side: Side, column: str) -> str:
 
 def operand(sql: str) -> str:
     """An operand of a residual predicate, named after its text."""
-    return f"{RESERVED}op_{hashlib.sha256(sql.encode()).hexdigest()[:8]}"
+    return f"{OPERAND}{hashlib.sha256(sql.encode()).hexdigest()[:8]}"
 
 
 def carried(relation: str, column: str) -> str:

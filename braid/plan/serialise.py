@@ -130,6 +130,7 @@ def _stage(stage: Stage) -> Json:
         "output": [{"name": c.name, "side": c.side.value, "column": c.column} for c in stage.output],
         "filter": stage.filter,
         "columns": [_projection(c) for c in stage.columns],
+        "table": stage.table,
         "sink": _sink(stage.sink),
     }
 
@@ -279,4 +280,5 @@ def _read_stage(value: Json) -> Stage:
         sink=_read_sink(fields.get("sink")),
         residual=None if residual is None else predicate_from_json(residual),
         filter=fields.optional("filter"),
+        table=fields.optional("table"),
     )

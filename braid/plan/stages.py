@@ -123,6 +123,8 @@ class JoinStage:
         Columns that leave the join kernel.
     columns, filter
         The post-join slicer: Spark SQL over the columns of `output`.
+    table
+        The table that the post-join slicer stores; None when it writes a category of the application.
     """
 
     name: str
@@ -138,6 +140,7 @@ class JoinStage:
     sink: Sink
     residual: Predicate | None = None
     filter: str | None = None
+    table: str | None = None
 
 
 Stage = SlicerStage | JoinStage

@@ -75,9 +75,6 @@ def _refusal(join: Join, part: Condition, mixed: MixedError) -> Diagnostic:
     kind = (
         f"MATCH {join.match.value.upper()}" if join.match is not MatchMode.ALL else f"{join.type.value} join"
     )
-    return Diagnostic(
-        CODE,
-        f"{sql(mixed.expression, qualified=True)} mixes both sides of the join, which a {kind} cannot evaluate",
-        part.span,
-        mixed.hint,
-    )
+    shown = sql(mixed.expression, qualified=True)
+    message = f"{shown} mixes both sides of the join, which a {kind} cannot evaluate"
+    return Diagnostic(CODE, message, part.span, mixed.hint)

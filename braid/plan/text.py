@@ -1,0 +1,43 @@
+"""Words for times, windows and buffers, shared by explain and diff."""
+
+from __future__ import annotations
+
+_UNITS = (
+    ("d", 86_400_000_000),
+    ("h", 3_600_000_000),
+    ("min", 60_000_000),
+    ("s", 1_000_000),
+    ("ms", 1_000),
+    ("us", 1),
+)
+
+
+def duration(micros: int) -> str:
+    """`3 min`, `3 h 30 min`, `-1 min 30 s`, `0 s`."""
+    if micros == 0:
+        return "0 s"
+    parts, rest = [], abs(micros)
+    for unit, size in _UNITS:
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return ("-" if micros < 0 else "") + " ".join(parts)
+
+
+def window(lower: int, upper: int) -> str:
+    """`[-3 min, +3 min]`, the right event time relative to the left one."""
+    return f"[{_signed(lower)}, {_signed(upper)}]"
+
+
+def _signed(micros: int) -> str:
+    return f"+{duration(micros)}" if micros > 0 else duration(micros)
+
+
+def left_buffering(upper: int) -> int:
+    """How long a left row waits, after the right stream has reached its time, for matches still to come."""
+    return max(upper, 0)
+
+
+def right_buffering(lower: int) -> int:
+    """How long a right row is kept after the left stream has reached its time, for left rows to come."""
+    return max(-lower, 0)
