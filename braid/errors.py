@@ -32,3 +32,7 @@ class ConfigError(BraidError):
 
 class StateError(BraidError):
     """Saved operator state cannot be used by this version or this query."""
+
+
+class RunError(BraidError):
+    """An application cannot be started, or cannot go on."""

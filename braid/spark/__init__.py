@@ -1,0 +1,1 @@
+"""The engine on Spark: the only part of Braid that imports pyspark."""

@@ -1,0 +1,247 @@
+"""A running application: all queries of a plan, watched, drained and stopped together."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from types import TracebackType
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from braid.config import parse_options
+from braid.errors import RunError
+from braid.home import AppHome, Home, write_json
+from braid.plan.serialise import plan_to_json
+from braid.plan.stages import JoinStage, Plan, SlicerStage, Stage
+from braid.spark.apply import Launcher
+from braid.spark.metrics import Json, StageMetrics, Status
+from braid.spark.session import open_session
+from braid.spark.tracing import upstream
+
+_WATCH_SECONDS = 0.25
+
+
+class Application:
+    """A handle like Spark's `StreamingQuery`, for a whole application.
+
+    Parameters
+    ----------
+    plan
+        What to run.
+    home
+        Where the log and the application's folder are.
+    spark
+        An existing session; a new Spark application is started otherwise, and stopped in the end.
+    options
+        Options that override those of the plan.
+    drain
+        Whether to work off what is there, close all windows and end.
+    master, settings
+        For a new Spark application.
+    on_progress
+        Called with every line of metrics.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        home: Home,
+        *,
+        spark: SparkSession | None = None,
+        options: Mapping[str, object] | None = None,
+        drain: bool = False,
+        master: str | None = None,
+        settings: Mapping[str, str] | None = None,
+        on_progress: Callable[[Json], None] | None = None,
+    ) -> None:
+        self.plan = plan
+        self.home: AppHome = home.application(plan.application)
+        self._options = parse_options({**dict(plan.options), **(options or {})})
+        self._drain = drain
+        self._own = spark is None
+        self._spark = spark
+        self._start = (master, settings)
+        self._on_progress = on_progress
+        self._held = ExitStack()
+        self._queries: dict[str, StreamingQuery] = {}
+        self._metrics = {
+            stage.name: StageMetrics(self.home, stage.name, _kind(stage)) for stage in plan.stages
+        }
+        self._status = Status(self.home)
+        self._error: BaseException | None = None
+        self._ended = threading.Event()
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._written = 0.0
+
+    # -- life -------------------------------------------------------------------------------------
+
+    def start(self) -> Application:
+        """Start every stage, then watch them; returns when all queries run."""
+        self._held.enter_context(self.home.running())
+        try:
+            for stage in self.plan.stages:
+                self.home.control_file(stage.name, "drain").unlink(missing_ok=True)
+            self.home.metrics_file("any").parent.mkdir(parents=True, exist_ok=True)
+            write_json(self.home.plan_file, plan_to_json(self.plan))
+            self._status.write(self._metrics)
+            session = open_session(self._spark, master=self._start[0], settings=self._start[1])
+            self._spark = session
+            launcher = Launcher(session, self.home, self.plan, self._options)
+            launcher.prepare()
+            for stage in self.plan.stages:
+                bounded = self._drain and not upstream(self.plan, stage)
+                self._queries[stage.name] = launcher.start(stage, available_now=bounded)
+        except BaseException as error:
+            self._error = self._error or error
+            self._finish()
+            raise
+        self._status.state = "draining" if self._drain else "running"
+        self._thread(self._watch)
+        if self._drain:
+            self._thread(self._work_off)
+        return self
+
+    def stop(self) -> None:
+        """Stop after the micro-batches that are running; the next start goes on from there."""
+        self._stopping.set()
+        self._ended.wait()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the application has ended; raise what it failed with. False after the timeout."""
+        if not self._ended.wait(timeout):
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    awaitTermination = wait  # noqa: N815
+    """Spark's name for `wait`."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the application is running."""
+        return bool(self._threads) and not self._ended.is_set()
+
+    @property
+    def exception(self) -> BaseException | None:
+        """What the application failed with."""
+        return self._error
+
+    @property
+    def status(self) -> Json:
+        """State and last metrics of every stage."""
+        return self._status.write(self._metrics)
+
+    def process_available(self) -> None:
+        """Wait until everything that is in the inputs now has gone through all stages that can take it."""
+        for stage in self.plan.stages:
+            self._queries[stage.name].processAllAvailable()
+
+    def __enter__(self) -> Application:
+        return self if self.is_active else self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._ended.is_set():
+            self.stop()
+
+    # -- threads ----------------------------------------------------------------------------------
+
+    def _thread(self, target: Callable[[], None]) -> None:
+        thread = threading.Thread(target=target, name=f"{self.home.name} {target.__name__}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _watch(self) -> None:
+        """Collect metrics and look for failures until it is time to stop."""
+        while not self._stopping.is_set():
+            try:
+                self._collect()
+                self._look_for_failures()
+            except PySparkException as error:
+                self._fail(error)
+            self._stopping.wait(_WATCH_SECONDS)
+        self._finish()
+
+    def _collect(self) -> None:
+        changed = False
+        for name, query in self._queries.items():
+            for progress in query.recentProgress:
+                if progress["batchId"] > self._metrics[name].seen:
+                    line = self._metrics[name].take(progress)
+                    if line is not None:
+                        changed = True
+                        if self._on_progress is not None:
+                            self._on_progress(line)
+        if changed or time.time() - self._written > 1:
+            self._written = time.time()
+            self._status.write(self._metrics)
+
+    def _look_for_failures(self) -> None:
+        for name, query in self._queries.items():
+            failure = query.exception()
+            if failure is not None:
+                self._fail(_explained(name, failure))
+
+    def _fail(self, error: BaseException) -> None:
+        if self._error is None and not self._stopping.is_set():
+            self._error = error
+        self._stopping.set()
+
+    def _work_off(self) -> None:
+        """Drain: inputs first, then stage by stage in the order of the plan."""
+        try:
+            for stage in self.plan.stages:
+                query = self._queries[stage.name]
+                if not upstream(self.plan, stage):
+                    query.awaitTermination()
+                    continue
+                if isinstance(stage, JoinStage):
+                    write_json(self.home.control_file(stage.name, "drain"), {})
+                query.processAllAvailable()
+                self._collect()
+                query.stop()
+        except PySparkException:
+            # The watch reports it, with the stage that failed; this thread only ends.
+            self._stopping.wait(5)
+        self._stopping.set()
+
+    def _finish(self) -> None:
+        """Stop what still runs, write the last status, and let go of the application."""
+        for query in self._queries.values():
+            try:
+                query.stop()
+            except PySparkException as error:
+                self._error = self._error or error
+        try:
+            if self._queries:
+                self._collect()
+            if self._error is not None:
+                self._status.state, self._status.error = "failed", str(self._error)
+            else:
+                self._status.state = "drained" if self._drain else "stopped"
+            self._status.write(self._metrics)
+        finally:
+            if self._own and self._spark is not None:
+                self._spark.sparkContext.stop()
+            self._held.close()
+            self._ended.set()
+
+
+def _kind(stage: Stage) -> str:
+    return "slicer" if isinstance(stage, SlicerStage) else "join"
+
+
+def _explained(stage: str, failure: PySparkException) -> RunError:
+    """What a user needs of a failed query: the error that Braid raised in a worker, or Spark's."""
+    text = str(failure)
+    found = re.findall(r"braid\.errors\.(\w+): ((?:.|\n)*?)(?:\n\n|\n\tat |\n SQLSTATE|$)", text)
+    what = found[-1][1].strip() if found else text.split("\n\tat ")[0].strip()
+    return RunError(f"stage {stage!r} failed: {what}")

@@ -1,0 +1,73 @@
+"""The blocks of one shard of a join, as the kernels ask for them, from the two input categories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from braid.kernels.blocks import BlockId
+from braid.kernels.side import Side
+from braid.kernels.spec import HASH, LIVE, MIN_TIME, TIME, JoinSpec
+from braid.log.reader import Reader
+from braid.log.records import TimeStats
+
+
+class LogBlocks:
+    """Reads a range of hashes of two categories.
+
+    Parameters
+    ----------
+    left, right
+        Readers of the categories, which all shards of a process share.
+    hash_range
+        Lowest and highest hash of the shard.
+    spec
+        What is joined: only the columns that it needs are read.
+    """
+
+    def __init__(self, left: Reader, right: Reader, hash_range: tuple[int, int], spec: JoinSpec) -> None:
+        self._readers = {Side.LEFT: left, Side.RIGHT: right}
+        self._range = hash_range
+        self._columns = {side: _columns(self._readers[side], side, spec) for side in Side}
+
+    def schema(self, side: Side) -> pa.Schema:
+        """Columns of a side, also when it has no blocks yet."""
+        schema = self._readers[side].category.schema
+        return pa.schema([schema.field(name) for name in self._columns[side]])
+
+    def read(self, side: Side, block: BlockId) -> pa.RecordBatch:
+        """The shard's rows of a block, sorted by hash."""
+        return self._readers[side].read(
+            block.commit, block.chunk, hash_range=self._range, columns=self._columns[side]
+        )
+
+    def overlapping(self, side: Side, until: BlockId, low: int, high: int) -> Sequence[BlockId]:
+        """Blocks up to and including `until` that may hold event times within `[low, high]`."""
+        reader = self._readers[side]
+        return [
+            BlockId(number, chunk.index)
+            for number in range(reader.first, until.commit + 1)
+            for chunk in reader.commit(number).chunks
+            if (number, chunk.index) <= until and _overlaps(chunk.times.get(TIME), low, high)
+        ]
+
+    def forgotten(self, side: Side) -> int:
+        """Largest event time that retention has removed."""
+        return self._readers[side].category.removed_max_time.get(TIME, MIN_TIME)
+
+
+def _columns(reader: Reader, side: Side, spec: JoinSpec) -> tuple[str, ...]:
+    wanted = dict.fromkeys((HASH, TIME, *spec.columns(side)))
+    if not set(wanted) <= set(reader.category.schema.names):
+        # The worker may have opened the category before an update of the application added columns.
+        reader.category.refresh()
+    if LIVE in reader.category.schema.names:
+        wanted[LIVE] = None
+    return tuple(wanted)
+
+
+def _overlaps(times: TimeStats | None, low: int, high: int) -> bool:
+    if times is None or times.min is None or times.max is None:
+        return False
+    return times.min <= high and times.max >= low

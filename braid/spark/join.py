@@ -1,0 +1,211 @@
+"""The join as a stateful operator: references in, results out, one shard per state key."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+
+from braid.errors import StateError
+from braid.jsonrows import json_rows
+from braid.kernels.blocks import BlockId
+from braid.kernels.interval import IntervalJoin, Output, Step
+from braid.kernels.side import Side
+from braid.kernels.spec import JoinSpec
+from braid.log.layout import shard_range
+from braid.spark.blocks import LogBlocks
+from braid.spark.notes import DROP, NOTE, counts_note, note_array
+from braid.spark.readers import reader
+
+RESULTS = "data binary"
+"""Schema of results: Arrow streams of a bounded number of rows, which `decode` opens."""
+BLOB_ROWS = 65_536
+_STATE = "value binary"
+
+
+@dataclass(frozen=True)
+class JoinConfig:
+    """What the operator needs to know.
+
+    Parameters
+    ----------
+    root
+        Root of the log.
+    left, right
+        Input categories.
+    spec
+        What to join.
+    shards
+        Number of shards.
+    run
+        Name of this run of the query: what a worker has in its cache from another one is not used.
+    """
+
+    root: str
+    left: str
+    right: str
+    spec: JoinSpec
+    shards: int
+    run: str
+
+
+@dataclass
+class _Cached:
+    version: int
+    join: IntervalJoin
+
+
+_cache: dict[tuple[str, int], _Cached] = {}
+"""Joins of this worker by run and shard. A cache only: state and log are enough to build them again."""
+
+
+class JoinProcessor(StatefulProcessor):
+    """Runs the kernel of a shard on the blocks that a reference names."""
+
+    def __init__(self, config: JoinConfig) -> None:
+        self._config = config
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state: one binary value per shard."""
+        self._state = handle.getValueState("join", _STATE)
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: object,
+        rows: Iterator[pd.DataFrame],
+        timerValues: object,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        """One micro-batch of one shard."""
+        for frame in rows:
+            for shard, step in zip(frame["shard"], frame["step"], strict=True):
+                batches = self._step(int(shard), json.loads(step))
+                yield pd.DataFrame({"data": [_encode(batch) for batch in batches]})
+
+    def close(self) -> None:
+        """Nothing to close: readers stay with the worker."""
+
+    def _step(self, shard: int, step: dict[str, object]) -> list[pa.RecordBatch]:
+        started = time.perf_counter()
+        stored = self._state.get() if self._state.exists() else None
+        version, join = self._open(shard, None if stored is None else stored[0], _integer(step, "epoch"))
+        opened = time.perf_counter()
+        output = join.step(
+            Step(
+                _expand(step["left"]),
+                _expand(step["right"]),
+                _integer(step, "left_time"),
+                _integer(step, "right_time"),
+            )
+        )
+        joined = time.perf_counter()
+        state = join.snapshot()
+        self._state.update((_pack(version + 1, _integer(step, "epoch"), state),))
+        _cache[self._config.run, shard] = _Cached(version + 1, join)
+        blocks = self._blocks(shard)
+        counts: dict[str, object] = {
+            **output.counts,
+            "left_time": step["left_time"],
+            "right_time": step["right_time"],
+            "epoch": step["epoch"],
+            "state_bytes": len(state),
+            "distances_lower": output.distances[0].tolist(),
+            "distances_upper": output.distances[1].tolist(),
+            "open_ms": (opened - started) * 1000,
+            "join_ms": (joined - opened) * 1000,
+            "save_ms": (time.perf_counter() - joined) * 1000,
+        }
+        return _results(output, blocks, json.dumps(counts))
+
+    def _open(self, shard: int, stored: bytes | None, epoch: int) -> tuple[int, IntervalJoin]:
+        """The join as the state says it is: from the cache if that is as new, else built from state and log.
+
+        The cache entry is taken out: if the step fails half-way, nobody will use what it left behind.
+        """
+        cached = _cache.pop((self._config.run, shard), None)
+        version, before, state = (0, epoch, None) if stored is None else _unpack(stored)
+        if before != epoch:
+            return version, IntervalJoin(self._config.spec, self._blocks(shard))
+        if cached is not None and cached.version == version:
+            return version, cached.join
+        return version, IntervalJoin(self._config.spec, self._blocks(shard), state)
+
+    def _blocks(self, shard: int) -> LogBlocks:
+        config = self._config
+        return LogBlocks(
+            reader(config.root, config.left),
+            reader(config.root, config.right),
+            shard_range(shard, config.shards),
+            config.spec,
+        )
+
+
+def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows in results; for `mapInArrow`."""
+    for batch in batches:
+        for blob in batch.column(0):
+            with pa.ipc.open_stream(blob.as_buffer()) as stream:
+                yield from stream
+
+
+def _results(output: Output, blocks: LogBlocks, counts: str) -> list[pa.RecordBatch]:
+    """Rows, then notes on rows of their own: what was lost, and what was counted."""
+    schema = output.rows.schema.append(pa.field(NOTE, pa.string()))
+    nothing = pa.nulls(output.rows.num_rows, pa.string())
+    batches = output.rows.append_column(NOTE, nothing).combine_chunks().to_batches(max_chunksize=BLOB_ROWS)
+    notes = pa.concat_arrays([_lost(output.lost, blocks), pa.array([counts_note(counts)])])
+    empty = [pa.nulls(len(notes), field.type) for field in output.rows.schema]
+    return [*batches, pa.RecordBatch.from_arrays([*empty, notes], schema=schema)]
+
+
+def _lost(lost: pa.Table, blocks: LogBlocks) -> pa.Array:
+    """A note for every row that lost something, with the row; invalid times were reported by the slicer."""
+    lost = lost.filter(pc.not_equal(lost["reason"], "invalid_time")).combine_chunks()
+    notes = [pa.array([], pa.string())]
+    for group in (
+        lost.group_by(["side", "reason", "commit", "chunk"]).aggregate([("row", "list")]).to_pylist()
+    ):
+        batch = blocks.read(Side(group["side"]), BlockId(group["commit"], group["chunk"]))
+        rows = batch.take(pa.array(group["row_list"]))
+        payload = [name for name in rows.schema.names if not name.startswith("__")]
+        texts = json_rows(rows, payload)
+        reasons = pa.repeat(str(group["reason"]), len(texts))
+        notes.append(note_array(DROP, reasons, pa.repeat(str(group["side"]), len(texts)), texts))
+    return pa.concat_arrays(notes)
+
+
+def _encode(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return bytes(memoryview(sink.getvalue()))
+
+
+def _pack(version: int, epoch: int, state: bytes) -> bytes:
+    return json.dumps({"version": version, "epoch": epoch}).encode() + b"\n" + state
+
+
+def _unpack(stored: bytes) -> tuple[int, int, bytes]:
+    head, found, state = bytes(stored).partition(b"\n")
+    if not found:
+        raise StateError(
+            "join state has no header", hint="use the version of Braid that wrote the checkpoint"
+        )
+    header = json.loads(head)
+    return header["version"], header["epoch"], state
+
+
+def _expand(ranges: object) -> list[BlockId]:
+    assert isinstance(ranges, list)
+    return [BlockId(commit, chunk) for commit, low, high in ranges for chunk in range(low, high + 1)]
+
+
+def _integer(step: dict[str, object], name: str) -> int:
+    value = step[name]
+    assert isinstance(value, int)
+    return value

@@ -1,0 +1,78 @@
+"""Notes: how dead letters and metrics travel with the rows of a query to its sink.
+
+A query has one sink, and only what reaches the sink is exactly once. So every row has one more text column,
+NULL for ordinary rows. A note says what is wrong with its row or, on a row of its own, what a join counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+NOTE = "__note"
+"""The column of notes: flag, reason, detail and raw record, with `SEPARATOR` between them."""
+SEPARATOR = "\x1f"
+KEEP = "+"
+"""Flag of a row that goes on although something is wrong with it."""
+DROP = "-"
+"""Flag of a row that only its note survives."""
+COUNTS = "#"
+"""Flag of a note that holds counters as JSON in its detail."""
+
+
+def note_array(flag: str, reasons: pa.Array, details: pa.Array, raw: pa.Array) -> pa.Array:
+    """Notes from their parts."""
+    return pc.binary_join_element_wise(
+        pa.repeat(flag, len(reasons)), reasons, details, raw, SEPARATOR, null_handling="replace"
+    )
+
+
+def counts_note(counts: str) -> str:
+    """The note of counters in JSON."""
+    return SEPARATOR.join([COUNTS, "", counts, ""])
+
+
+@dataclass
+class Notes:
+    """Collects the notes of one task."""
+
+    letters: list[tuple[pa.Array, pa.Array, pa.Array]] = field(default_factory=list)
+    counts: list[str] = field(default_factory=list)
+
+    def strip(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows to store, without their notes, which are kept here."""
+        for batch in batches:
+            notes = batch.column(NOTE)
+            rows = batch.drop_columns([NOTE])
+            if notes.null_count < len(notes):
+                rows = rows.filter(self._take(notes))
+            if rows.num_rows:
+                yield rows
+
+    def _take(self, notes: pa.Array) -> pa.Array:
+        """Keep the notes; which rows go on."""
+        noted = notes.is_valid()
+        parts = pc.split_pattern(notes.drop_null(), SEPARATOR, max_splits=3)
+        flag, reason, detail, raw = (pc.list_element(parts, index) for index in range(4))
+        letter = pc.not_equal(flag, COUNTS)
+        if pc.any(letter).as_py():
+            self.letters.append((reason.filter(letter), detail.filter(letter), raw.filter(letter)))
+        self.counts += detail.filter(pc.invert(letter)).to_pylist()
+        kept = pc.replace_with_mask(pc.invert(noted), noted, pc.equal(flag, KEEP))
+        return kept
+
+    def reasons(self) -> dict[str, int]:
+        """How many letters there are for each reason."""
+        total: dict[str, int] = {}
+        for reason, _, _ in self.letters:
+            for entry in reason.value_counts().to_pylist():
+                total[entry["values"]] = total.get(entry["values"], 0) + entry["counts"]
+        return total
+
+    def columns(self) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """Reasons, details and raw records of all letters."""
+        first, second, third = (pa.concat_arrays(list(part)) for part in zip(*self.letters, strict=True))
+        return first, second, third

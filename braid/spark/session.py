@@ -1,0 +1,111 @@
+"""The Spark session that applications run in, with the settings that Braid needs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+import braid
+from braid.errors import RunError
+from braid.spark.java import ensure_java
+
+_STATIC = {
+    "spark.scheduler.mode": "FAIR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "braid-warehouse"),
+}
+"""Settings that only a new Spark application can take."""
+
+_SESSION = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.runSQLOnFiles": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Without version 2, Spark silently leaves out the checksums of state files.
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    "spark.sql.streaming.pollingDelay": "100ms",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.useLargeVarTypes": "false",
+    "spark.sql.execution.pythonUDF.arrow.enabled": "true",
+}
+"""Settings that a new session of an existing Spark application can take, too."""
+
+
+def open_session(
+    spark: SparkSession | None = None,
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A session that Braid's queries can run in.
+
+    Parameters
+    ----------
+    spark
+        An existing session, as in a notebook: a new session of the same Spark application is opened, so that
+        the caller's own settings stay untouched.
+    master
+        Where to start Spark when there is no session yet; `local[*]` by default.
+    settings
+        Further Spark settings for a new application.
+    """
+    if spark is None:
+        spark = _start(master or "local[*]", settings or {})
+    session = spark.newSession()
+    for name, value in _SESSION.items():
+        session.conf.set(name, value)
+    if not is_local(session):
+        session.sparkContext.addPyFile(str(_package()))
+    return session
+
+
+def is_local(session: SparkSession) -> bool:
+    """Whether executors are threads of the driver, and so see its Python packages."""
+    master = str(session.sparkContext.master)
+    return master == "local" or master.startswith("local[")
+
+
+def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
+    ensure_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    # A Python planner or worker must not fork helper threads for every core: Spark already runs one per task.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1" if master.startswith("local") else "")
+    if not os.environ["SPARK_LOCAL_IP"]:
+        del os.environ["SPARK_LOCAL_IP"]
+    builder = SparkSession.builder.master(master).appName("braid")
+    for name, value in {"spark.driver.memory": "2g", **_STATIC, **_SESSION, **settings}.items():
+        builder = builder.config(name, value)
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:
+        raise RunError(
+            f"Spark did not start on {master!r}: {error}",
+            hint="check the master's address, JAVA_HOME and the memory settings",
+        ) from error
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _package() -> Path:
+    """The package as a zip file, for executors that do not have it."""
+    source = Path(braid.__file__).parent
+    target = Path(tempfile.mkdtemp(prefix="braid-")) / "braid.zip"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(source.rglob("*.py")):
+            archive.write(file, Path("braid") / file.relative_to(source))
+    return target

@@ -1,0 +1,224 @@
+"""The sink of every query: stores rows, once per micro-batch, and with them letters and metrics."""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from braid.errors import LogError
+from braid.eventtime.propagated import output_watermarks
+from braid.home import write_json
+from braid.kernels.spec import TIME
+from braid.log.log import Log
+from braid.log.records import FileEntry
+from braid.log.writer import write_file
+from braid.spark import deadletter
+from braid.spark.counts import Counts, merge
+from braid.spark.notes import Notes
+from braid.spark.readers import fresh, reader
+
+
+@dataclass(frozen=True)
+class WriterConfig:
+    """What a writer needs to know; travels as JSON in one option.
+
+    Parameters
+    ----------
+    root
+        Root of the log.
+    stage
+        Name of the stage that writes.
+    target
+        Category, or folder of the table.
+    dead_letter
+        Category for letters.
+    first_commit
+        Commit that micro-batch 0 writes: a category may hold commits of an earlier checkpoint.
+    chunk_rows
+        Most rows per chunk.
+    metrics
+        Folder for what each micro-batch has counted.
+    time
+        Column that a table is partitioned by.
+    watermarks
+        Time columns of a join's output, with the side that they come from.
+    bounds
+        The join's bounds, for its watermarks.
+    upstream
+        Category and column whose watermark holds for the `__time` of what a slicer writes.
+    offsets
+        Where Spark writes down what each micro-batch reads.
+    """
+
+    root: str
+    stage: str
+    target: str
+    dead_letter: str
+    first_commit: int
+    chunk_rows: int
+    metrics: str
+    time: str | None = None
+    watermarks: tuple[tuple[str, str], ...] = ()
+    bounds: tuple[int, int] = (0, 0)
+    upstream: tuple[str, str] | None = None
+    offsets: str = ""
+
+    def to_json(self) -> str:
+        """The configuration as text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> WriterConfig:
+        """Read back what `to_json` gave."""
+        value = json.loads(text)
+        value["watermarks"] = tuple((column, side) for column, side in value["watermarks"])
+        value["bounds"] = tuple(value["bounds"])
+        value["upstream"] = None if value["upstream"] is None else tuple(value["upstream"])
+        return cls(**value)
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task has stored: JSON of its files, its letters and its counters."""
+
+    stored: str
+    letters: str | None
+    counts: str
+
+
+class NotedWriter(DataSourceStreamArrowWriter):
+    """Stores rows, letters and counters; subclasses say where rows go."""
+
+    def __init__(self, config: WriterConfig) -> None:
+        self._config = config
+
+    @abstractmethod
+    def store(self, batches: Iterator[pa.RecordBatch]) -> str:
+        """Store a task's rows where nobody sees them yet; JSON for `publish`. Runs on an executor."""
+
+    @abstractmethod
+    def publish(self, stored: Sequence[str], commit: int, counts: Counts) -> dict[str, object]:
+        """Make a micro-batch's rows visible, once; metrics about them. Runs on the driver."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Run one task; the message is never None, which Spark cannot stand."""
+        started = time.perf_counter()
+        notes = Notes()
+        stored = self.store(notes.strip(iterator))
+        letters = None
+        if notes.letters:
+            category = fresh(self._config.root, self._config.dead_letter)
+            batch = deadletter.letters(self._config.stage, *notes.columns())
+            letters = deadletter.write(category, batch).to_json()
+        counts: Counts = merge([json.loads(text) for text in notes.counts])
+        counts["dead"] = notes.reasons()
+        counts["task_ms"] = [round((time.perf_counter() - started) * 1000)]
+        return Written(stored, letters, json.dumps(counts))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Publish a micro-batch: letters, rows, metrics. A replay finds what is there and adds nothing."""
+        config = self._config
+        tasks = [message for message in messages if isinstance(message, Written)]
+        commit = config.first_commit + batchId
+        entries = [FileEntry.from_json(task.letters) for task in tasks if task.letters]
+        if entries:
+            _dead_letters(config.root, config.dead_letter, config.stage).publish(commit, entries)
+        counts = merge([json.loads(task.counts) for task in tasks])
+        extra = self.publish([task.stored for task in tasks], commit, counts)
+        record = {"batch": batchId, "commit": commit, "time": time.time(), **counts, **extra}
+        write_json(Path(config.metrics) / f"{config.stage}.{batchId}.json", record)
+
+
+@lru_cache(64)
+def _dead_letters(root: str, category: str, stage: str) -> deadletter.DeadLetters:
+    return deadletter.DeadLetters(fresh(root, category), stage)
+
+
+class BlockSink(DataSource):
+    """Writes to a category. Option: `config`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Name for `writeStream.format`."""
+        return "braid_blocks"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """The writer of one streaming query."""
+        return BlockWriter(WriterConfig.from_json(self.options["config"]))
+
+
+class BlockWriter(NotedWriter):
+    """Stores rows as blocks of a category."""
+
+    def store(self, batches: Iterator[pa.RecordBatch]) -> str:
+        """Write one data file."""
+        config = self._config
+        category = fresh(config.root, config.target)
+        return write_file(category, config.stage, batches, config.chunk_rows).to_json()
+
+    def publish(self, stored: Sequence[str], commit: int, counts: Counts) -> dict[str, object]:
+        """Publish one commit; one that exists must be our own."""
+        config = self._config
+        entries = [FileEntry.from_json(text) for text in stored]
+        rows = sum(entry.rows for entry in entries)
+        category = Log(config.root).open(config.target)
+        if (
+            not category.publish(commit, entries, self._watermarks(commit, counts))
+            and commit >= category.first
+        ):
+            there = category.reader().commit(commit)
+            if not all(name.startswith(f"{config.stage}-") for name in there.files):
+                raise LogError(
+                    f"commit {commit} was written by somebody else",
+                    where=f"category {config.target}",
+                    hint="a category has one writer: give this table a category of its own",
+                )
+        return {
+            "rows_out": rows,
+            "bytes_out": sum(entry.size for entry in entries),
+            "shard_rows": _shard_rows(entries, category.shards),
+        }
+
+    def _watermarks(self, commit: int, counts: Counts) -> dict[str, int]:
+        """Below which nothing more comes, per time column."""
+        if self._config.upstream is not None:
+            return self._upstream(commit - self._config.first_commit, *self._config.upstream)
+        left, right = counts.get("left_time"), counts.get("right_time")
+        if not isinstance(left, int) or not isinstance(right, int):
+            return {}
+        marks = dict(
+            zip(("left", "right"), output_watermarks(left, right, *self._config.bounds), strict=True)
+        )
+        return {column: marks[side] for column, side in self._config.watermarks}
+
+    def _upstream(self, batch: int, category: str, column: str) -> dict[str, int]:
+        """The watermark of the last commit that a slicer has read whole, up to and with this micro-batch."""
+        offset = json.loads((Path(self._config.offsets) / str(batch)).read_text().splitlines()[-1])
+        log = reader(self._config.root, category)
+        mark = (
+            log.commit(offset["commit"] - 1).watermarks.get(column) if offset["commit"] > log.first else None
+        )
+        return {} if mark is None else {TIME: mark}
+
+
+def _shard_rows(entries: Sequence[FileEntry], shards: int) -> list[int]:
+    rows = [0] * shards
+    for entry in entries:
+        for chunk in entry.chunks:
+            for block in chunk.blocks:
+                rows[block.shard] += block.rows
+    return rows
