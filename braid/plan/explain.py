@@ -14,7 +14,7 @@ from braid.plan.stages import JoinStage, Plan, Projection, Sink, SlicerStage, So
 from braid.plan.text import duration, left_buffering, right_buffering, window
 
 
-@dataclass(frozen=True)
+@dataclass
 class Node:
     """A line of the tree and what hangs below it."""
 

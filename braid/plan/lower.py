@@ -26,9 +26,6 @@ from braid.plan.stages import (
     Stage,
 )
 
-MICROS = "UNIX_MICROS({})"
-"""How an event time, a timestamp in PQL, becomes the integer that blocks hold."""
-
 _OPERATORS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
@@ -66,10 +63,9 @@ class _Lowering:
         by_name = {c.name: c for c in columns}
         join_input = None
         if reads_join:
-            time = by_name[TIME]
             join_input = JoinInput(
                 keys=tuple(keys),
-                time=Projection(TIME, MICROS.format(time.sql), "bigint"),
+                time=by_name[TIME],
                 live=by_name[LIVE].sql if LIVE in by_name else None,
             )
             columns = [c for c in columns if not is_special(c.name)]
@@ -239,6 +235,5 @@ def _is_time(slicer: SlicerStage, column: str, times: dict[str, tuple[str, ...]]
     assert slicer.join_input is not None
     carried = {quote(name) for name in times.get(slicer.source.name, ())}
     return any(
-        c.name == column and (c.sql in carried or MICROS.format(c.sql) == slicer.join_input.time.sql)
-        for c in slicer.columns
+        c.name == column and (c.sql in carried or c.sql == slicer.join_input.time.sql) for c in slicer.columns
     )

@@ -5,17 +5,16 @@ from __future__ import annotations
 from sqlglot import exp
 
 from braid.lang import types
-from braid.plan.expressions import columns_of
+from braid.lang.source import Span
+from braid.lang.typer import Typer
 
 _ATOMIC = (types.Family.NUMBER, types.Family.STRING, types.Family.BOOLEAN, types.Family.TIME)
 
 
-def type_of(expression: exp.Expr) -> str:
-    """The Spark SQL type of an expression or part of one."""
-    expression = expression.unnest()
-    found = None if expression.type is None else types.from_sqlglot(expression.type)
-    assert found is not None, (repr(expression), [repr(c) for c in columns_of(expression)])
-    return found
+def type_of(expression: exp.Expr) -> str | None:
+    """The Spark SQL type of an expression or part of one; None for a bare NULL."""
+    found = _TYPER.of(expression)
+    return found if isinstance(found, str) else None
 
 
 def same_type(expression: exp.Expr, type_: str) -> bool:
@@ -25,16 +24,24 @@ def same_type(expression: exp.Expr, type_: str) -> bool:
 
 def common_type(left: exp.Expr, right: exp.Expr) -> str | None:
     """The type in which two expressions are compared, or None when they cannot be."""
-    return types.common(type_of(left), type_of(right))
+    found = _TYPER.relate(left, right, "=")
+    return found if isinstance(found, str) else None
 
 
-def is_exact(type_: str) -> bool:
+def is_exact(type_: str | None) -> bool:
     """Whether sums of values of the type are exact, so that terms can be moved across a comparison."""
-    if types.family(type_) is types.Family.NUMBER:
-        return type_ not in ("float", "double")
-    return types.family(type_) in (types.Family.TIME, types.Family.INTERVAL)
+    if type_ is None or type_ in ("float", "double"):
+        return False
+    return types.family(type_) in (types.Family.NUMBER, types.Family.TIME, types.Family.INTERVAL)
 
 
-def is_atomic(type_: str) -> bool:
+def is_atomic(type_: str | None) -> bool:
     """Whether the join can compare values of the type."""
-    return types.family(type_) in _ATOMIC
+    return type_ is not None and types.family(type_) in _ATOMIC
+
+
+def _of_column(node: exp.Column) -> str | None:
+    return None if node.type is None else types.from_sqlglot(node.type)
+
+
+_TYPER = Typer(_of_column, Span(0, 0))

@@ -52,7 +52,7 @@ class _Pusher:
         operands = (expression.left, expression.right)
         type_ = common_type(*operands)
         if type_ is None or not is_atomic(type_):
-            names = " and ".join(type_of(e) for e in operands)
+            names = " and ".join(type_of(e) or "NULL" for e in operands)
             message = f"{sql(expression, qualified=True)} compares {names} in a join"
             hint = "compare values of atomic types, such as fields of a struct or to_json(...) of both"
             raise PqlError(self._query.source, [Diagnostic("PQL302", message, part.span, hint)])

@@ -1,0 +1,23 @@
+"""Errors that users can act on are printed without a traceback."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from braid.errors import BraidError
+
+
+class BraidGroup(TyperGroup):
+    """Ends a command with the text of its `BraidError` and exit code 1."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the command line."""
+        try:
+            return super().main(*args, **kwargs)
+        except BraidError as error:
+            typer.echo(str(error), err=True)
+            sys.exit(1)

@@ -1,0 +1,81 @@
+"""Commands about programs: check, explain, diff. None of them runs anything."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from braid import api
+from braid.errors import BraidError
+from braid.plan.stages import JoinStage
+
+UNREADABLE = 2
+"""Exit code of `diff` when one of the programs does not compile; 1 means that the update is refused."""
+
+Program = Annotated[Path, typer.Argument(help="A PQL program.", show_default=False)]
+
+
+class Format(StrEnum):
+    """The forms of `braid explain`."""
+
+    TEXT = "text"
+    JSON = "json"
+    MERMAID = "mermaid"
+    PQL = "pql"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(check)
+    app.command()(explain)
+    app.command()(diff)
+
+
+def check(program: Program) -> None:
+    """Compile a program and report everything that is wrong with it."""
+    compiled = api.compile_file(program)
+    _warn(compiled)
+    joins = sum(isinstance(stage, JoinStage) for stage in compiled.plan.stages)
+    query = compiled.query
+    counts = ", ".join(
+        f"{count} {word}{'' if count == 1 else 's'}"
+        for count, word in ((len(query.inputs), "input"), (joins, "join"), (len(query.tables), "table"))
+    )
+    typer.echo(f"{query.application.name}: ok, {counts}")
+
+
+def explain(
+    program: Program,
+    form: Annotated[Format, typer.Option("--format", help="How to show the plan.")] = Format.TEXT,
+) -> None:
+    """Show how a program will run."""
+    compiled = api.compile_file(program)
+    _warn(compiled)
+    typer.echo(api.explain(compiled, form.value), nl=False)
+
+
+def diff(
+    old: Annotated[
+        Path, typer.Argument(help="The running program, or its plan as JSON.", show_default=False)
+    ],
+    new: Annotated[Path, typer.Argument(help="The new program, or its plan as JSON.", show_default=False)],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what an update changes: exit code 0 kept, 3 replay needed, 1 refused, 2 does not compile."""
+    try:
+        found = api.diff(api.load_plan(old), api.load_plan(new))
+    except BraidError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(UNREADABLE) from None
+    text = json.dumps(api.diff_json(found), indent=2) + "\n" if as_json else api.diff_text(found)
+    typer.echo(text, nl=False)
+    raise typer.Exit(found.verdict.exit_code)
+
+
+def _warn(compiled: api.Compiled) -> None:
+    for warning in compiled.warnings:
+        typer.echo(warning, err=True)
