@@ -77,7 +77,7 @@ class Storage:
 
     def full(self, path: str) -> str:
         """Path on the filesystem."""
-        return f"{self.root}/{path}" if path else self.root
+        return "/".join(part for part in (self.root, path) if part)
 
     def within(self, folder: str) -> Storage:
         """Storage of a folder below this one."""
