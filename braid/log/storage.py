@@ -128,7 +128,9 @@ class Storage:
             except FileExistsError:
                 return False
             except OSError:
-                if self.exists(path):
+                # A rename may say in its own words that the name is taken. Not so on a local disk: there the
+                # file may be ours, with only its durability in doubt, and nobody else has won.
+                if not self.local and self.exists(path):
                     return False
                 raise
             finally:
@@ -136,7 +138,11 @@ class Storage:
         return self.read(path) == data
 
     def replace(self, path: str, data: bytes) -> None:
-        """Exchange the content of a small file, all or nothing; callers hold the `lock`."""
+        """Exchange the content of a small file, all or nothing; callers hold the `lock`.
+
+        Where a rename refuses a name that is taken (HDFS), the old file goes first, and for that moment
+        there is none.
+        """
         full = self.full(path)
         temporary = self._temporary(full)
         with naming(full, "replace"):
@@ -147,7 +153,7 @@ class Storage:
                     durable.sync(str(Path(full).parent))
                 else:
                     self._write(temporary, data)
-                    self.filesystem.move(temporary, full)
+                    self._rename_over(temporary, full)
             finally:
                 self._discard(temporary)
 
@@ -224,6 +230,13 @@ class Storage:
 
     def _temporary(self, full: str) -> str:
         return f"{full.rpartition('/')[0]}/{TEMP_PREFIX}{uuid.uuid4().hex}"
+
+    def _rename_over(self, source: str, target: str) -> None:
+        try:
+            self.filesystem.move(source, target)
+        except OSError:
+            self.filesystem.delete_file(target)
+            self.filesystem.move(source, target)
 
     def _write(self, full: str, data: bytes) -> None:
         with self.filesystem.open_output_stream(full) as sink:

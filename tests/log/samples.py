@@ -42,7 +42,8 @@ def multiset(table: pa.Table) -> Counter[tuple[object, ...]]:
 class Counting(fs.FileSystemHandler):
     """A filesystem that is not local to the log, over a local folder, and counts what it is asked for."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, renames_over: bool = True) -> None:
+        self.renames_over = renames_over
         self.base = fs.SubTreeFileSystem(root, fs.LocalFileSystem())
         self.calls: Counter[str] = Counter()
 
@@ -79,6 +80,8 @@ class Counting(fs.FileSystemHandler):
         self.base.delete_file(path)
 
     def move(self, src, dest):
+        if not self.renames_over and self.base.get_file_info(dest).type == fs.FileType.File:
+            raise OSError(f"cannot rename {src}: {dest} is there")
         self.base.move(src, dest)
 
     def copy_file(self, src, dest):

@@ -1,18 +1,21 @@
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from braid.errors import LogError
-from braid.log import Log
+from braid.log import Log, durable
 from braid.log.storage import Storage
 from tests.log.samples import Counting
 
 
-@pytest.fixture(params=["local", "remote"])
+@pytest.fixture(params=["local", "renames over", "refuses to rename over"])
 def storage(request, tmp_path) -> Storage:
     if request.param == "local":
         return Storage.open(tmp_path)
-    return Storage.open("", Counting(str(tmp_path)).filesystem()).within("folder")
+    remote = Counting(str(tmp_path), renames_over=request.param == "renames over")
+    return Storage.open("", remote.filesystem()).within("folder")
 
 
 def test_a_name_is_given_once(storage):
@@ -21,6 +24,30 @@ def test_a_name_is_given_once(storage):
     assert not storage.create("a", b"second")
     assert storage.read("a") == b"first"
     assert [file.path for file in storage.files()] == ["a"]
+
+
+def test_a_name_taken_in_the_last_moment_is_somebody_elses(tmp_path):
+    remote = Counting(str(tmp_path), renames_over=False)
+    storage = Storage.open("folder", remote.filesystem())
+    storage.make_folder()
+    rename = remote.move
+
+    def taken_meanwhile(source, target):
+        (tmp_path / target).write_bytes(b"theirs")
+        rename(source, target)
+
+    remote.move = taken_meanwhile
+    assert not storage.create("a", b"ours")
+    assert storage.read("a") == b"theirs"
+
+
+def test_a_failed_sync_is_an_error_and_not_a_lost_race(tmp_path, monkeypatch):
+    def fail(path):
+        raise OSError(errno.EIO, "broken", path)
+
+    monkeypatch.setattr(durable, "sync", fail)
+    with pytest.raises(LogError, match=r"/a: cannot publish: Input/output error"):
+        Storage.open(tmp_path).create("a", b"ours")
 
 
 def test_content_is_exchanged_as_a_whole(storage):
