@@ -5,7 +5,7 @@ expressions of the `braid.lang.dialect.Pql` dialect and must be treated as froze
 changing one. In every expression
 
 - each column is `exp.Column(this=<declared name>, table=<alias of its relation>)`, spelled as declared;
-- each column node, and the root, carries its resolved type in `.type`;
+- each node whose type is known carries it in `.type`; columns and output expressions always do;
 - nothing is left of `*`, of output aliases or of parentheses around a whole conjunct.
 """
 
@@ -142,8 +142,8 @@ class TimeBounds:
     """`left + lower <= right <= left + upper`, in signed microseconds, both inclusive, `lower <= upper`.
 
     `left` and `right` are timestamp expressions without any constant offset. `left` refers to exactly one
-    relation left of the join (any of them in a chain), `right` to the joined relation. The conjuncts that
-    gave these bounds are implied by them exactly and appear nowhere else.
+    relation left of the join (any of them in a chain), `right` to the joined relation. Conjuncts that these
+    bounds imply appear nowhere else.
     """
 
     left: exp.Expr

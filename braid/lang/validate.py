@@ -125,3 +125,18 @@ def _check_count(node: exp.Expr, key: str, place: Span, report: Report) -> None:
         wanted = " or ".join(dict.fromkeys(signature.counts() for signature in found))
         plural = "argument" if wanted == "1" else "arguments"
         report.add("PQL214", place, f"function {key} takes {wanted} {plural}, not {count}")
+
+
+def mark_units(tree: exp.Expr) -> exp.Expr:
+    """A copy in which bare words such as MINUTE in `timestampadd(MINUTE, 3, t)` are no longer columns."""
+    tree = tree.copy()
+    for call in tree.find_all(exp.Anonymous):
+        found = functions.signatures().get(call.name.lower(), ())
+        arguments = call.expressions
+        for signature in found:
+            if not signature.accepts(len(arguments)):
+                continue
+            for pattern, argument in zip(signature.patterns(len(arguments)), arguments, strict=True):
+                if pattern == "unit" and isinstance(argument, exp.Column) and len(argument.parts) == 1:
+                    argument.replace(exp.Var(this=argument.name.upper()))
+    return tree

@@ -1,0 +1,196 @@
+"""Types of function calls: arguments against signatures, and the result."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from sqlglot import exp
+
+from braid.lang import functions, types
+from braid.lang.evidence import Term, known
+
+_LETTER = re.compile(r"\b[TKV]\b")
+_OPERATIONS = {
+    "mod": "%",
+    "pmod": "%",
+    "try_mod": "%",
+    "try_add": "+",
+    "try_subtract": "-",
+    "try_multiply": "*",
+    "try_divide": "/",
+}
+
+
+class Walk(Protocol):
+    """What a call needs of the walk that it is part of."""
+
+    def of(self, node: exp.Expr) -> Term:
+        """The type of an expression."""
+
+    def expect(self, node: exp.Expr, kind: str, user: str) -> Term:
+        """Use an expression as a kind of type."""
+
+    def unify(self, nodes: Sequence[exp.Expr], user: str) -> Term:
+        """Give several expressions one type."""
+
+    def complain(self, code: str, node: exp.Expr, message: str, hint: str | None = None) -> None:
+        """Report a misfit."""
+
+
+def bind_call(walk: Walk, node: exp.Anonymous) -> Term:
+    """The type of a call, after using each argument as its signature says."""
+    name, arguments = node.name.lower(), node.expressions
+    signature = _choose(walk, name, arguments)
+    if signature is None:
+        for argument in arguments:
+            walk.of(argument)
+        return None
+    bound: dict[str, list[exp.Expr]] = {}
+    letters: dict[str, Term] = {}
+    for pattern, argument in zip(signature.patterns(len(arguments)), arguments, strict=True):
+        kind, _, letter = pattern.partition(":")
+        if kind in ("T", "K", "V"):
+            bound.setdefault(kind, []).append(argument)
+        elif "<" in kind:
+            _bind_nested(walk, argument, kind, letters, name)
+        elif kind in ("any", "lambda", "unit"):
+            walk.of(argument)
+        else:
+            walk.expect(argument, kind, name.upper())
+            if letter:
+                bound.setdefault(letter, []).append(argument)
+    for letter, nodes in bound.items():
+        own = walk.unify(nodes, name.upper())
+        outer = letters.get(letter)
+        letters[letter] = own if outer is None else outer
+    special = _RESULTS.get(name)
+    if special is not None:
+        return special(walk, arguments, letters)
+    return _result(signature.result, letters)
+
+
+def _choose(walk: Walk, name: str, arguments: Sequence[exp.Expr]) -> functions.Signature | None:
+    fitting = [s for s in functions.signatures().get(name, ()) if s.accepts(len(arguments))]
+    if len(fitting) > 1:
+        root = types.base(known(walk.of(arguments[0])) or "")
+        fitting = [s for s in fitting if types.base(s.parameters[0].pattern) == root] or fitting
+    return fitting[0] if fitting else None
+
+
+def _bind_nested(walk: Walk, argument: exp.Expr, pattern: str, letters: dict[str, Term], name: str) -> None:
+    found = known(walk.of(argument))
+    if found is None:
+        return
+    if types.base(found) != types.base(pattern):
+        wanted = types.base(pattern)
+        hint = f"declare the column as {wanted.upper()}<...> in CREATE INPUT TABLE"
+        text = f"{name.upper()} takes {'an' if wanted == 'array' else 'a'} {wanted}, but this is a {found}"
+        walk.complain("PQL302", argument, text, hint)
+        return
+    for part, inner in zip(types.inner(pattern), types.inner(found), strict=True):
+        if part in ("T", "K", "V"):
+            letters.setdefault(part, inner)
+        elif part == "array<T>" and types.base(inner) == "array":
+            letters.setdefault("T", types.inner(inner)[0])
+
+
+def _result(pattern: str, letters: dict[str, Term]) -> Term:
+    if pattern == "?":
+        return None
+    if pattern in letters:
+        return letters[pattern]
+    needed = _LETTER.findall(pattern)
+    found = {letter: known(letters.get(letter)) for letter in needed}
+    if any(value is None for value in found.values()):
+        return None
+    return _LETTER.sub(lambda match: str(found[match[0]]), pattern)
+
+
+def _whole(walk: Walk, arguments: Sequence[exp.Expr], letters: dict[str, Term]) -> Term:
+    """CEIL and FLOOR."""
+    number = known(walk.of(arguments[0]))
+    if number is None or len(arguments) > 1:
+        return "bigint" if len(arguments) == 1 else None
+    if types.base(number) == "decimal":
+        precision, scale = map(int, re.findall(r"\d+", number))
+        return f"decimal({min(precision - scale + 1, 38)},0)"
+    return "bigint"
+
+
+def _round(walk: Walk, arguments: Sequence[exp.Expr], letters: dict[str, Term]) -> Term:
+    number = known(walk.of(arguments[0]))
+    if number is None or types.base(number) != "decimal":
+        return letters.get("T")
+    digits = 0
+    if len(arguments) > 1:
+        if not isinstance(arguments[1], exp.Literal):
+            return None
+        digits = int(arguments[1].name) if arguments[1].name.isdigit() else 0
+    precision, scale = map(int, re.findall(r"\d+", number))
+    kept = min(scale, digits)
+    return f"decimal({min(precision - scale + 1 + kept, 38)},{kept})"
+
+
+def _operation(symbol: str) -> Callable[[Walk, Sequence[exp.Expr], dict[str, Term]], Term]:
+    def result(walk: Walk, arguments: Sequence[exp.Expr], letters: dict[str, Term]) -> Term:
+        left, right = (known(walk.of(argument)) or "double" for argument in arguments)
+        numbers = all(types.family(side) is types.Family.NUMBER for side in (left, right))
+        return types.arithmetic(symbol, left, right) if numbers else None
+
+    return result
+
+
+def _concat(walk: Walk, arguments: Sequence[exp.Expr], letters: dict[str, Term]) -> Term:
+    if arguments and types.base(known(walk.of(arguments[0])) or "") == "array":
+        return walk.unify(arguments, "CONCAT")
+    for argument in arguments:
+        walk.expect(argument, "string", "CONCAT")
+    return "string"
+
+
+def _reverse(walk: Walk, arguments: Sequence[exp.Expr], letters: dict[str, Term]) -> Term:
+    found = known(walk.of(arguments[0]))
+    return found if types.base(found or "") == "array" else "string"
+
+
+def _map(walk: Walk, arguments: Sequence[exp.Expr], letters: dict[str, Term]) -> Term:
+    """MAP(key, value, key, value, ...)."""
+    if not arguments or len(arguments) % 2:
+        return None
+    parts = [known(walk.unify(arguments[i::2], "MAP")) for i in (0, 1)]
+    return None if None in parts else f"map<{parts[0]},{parts[1]}>"
+
+
+def _struct(walk: Walk, arguments: Sequence[exp.Expr], letters: dict[str, Term]) -> Term:
+    fields = []
+    for number, argument in enumerate(arguments, 1):
+        value = argument.this if isinstance(argument, exp.Alias) else argument
+        fields.append((argument.alias_or_name or f"col{number}", known(walk.of(value))))
+    return _struct_of(fields)
+
+
+def _named_struct(walk: Walk, arguments: Sequence[exp.Expr], letters: dict[str, Term]) -> Term:
+    if len(arguments) % 2 or not all(isinstance(name, exp.Literal) for name in arguments[::2]):
+        return None
+    names, values = arguments[::2], arguments[1::2]
+    return _struct_of([(n.name, known(walk.of(v))) for n, v in zip(names, values, strict=True)])
+
+
+def _struct_of(fields: Sequence[tuple[str, str | None]]) -> str | None:
+    if not fields or any(kind is None or not re.fullmatch(r"\w+", name) for name, kind in fields):
+        return None
+    return f"struct<{','.join(f'{name}:{kind}' for name, kind in fields)}>"
+
+
+_RESULTS: dict[str, Callable[[Walk, Sequence[exp.Expr], dict[str, Term]], Term]] = {
+    **{name: _operation(symbol) for name, symbol in _OPERATIONS.items()},
+    **dict.fromkeys(("ceil", "ceiling", "floor"), _whole),
+    **dict.fromkeys(("round", "bround"), _round),
+    "concat": _concat,
+    "reverse": _reverse,
+    "map": _map,
+    "struct": _struct,
+    "named_struct": _named_struct,
+}

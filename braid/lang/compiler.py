@@ -1,0 +1,166 @@
+"""PQL text to a typed query."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from braid.lang.connectors import read_options, read_source, read_storage
+from braid.lang.errors import Note, Report
+from braid.lang.infer import Types, infer_types
+from braid.lang.joins import build_joins, condition, relation
+from braid.lang.lineage import event_times
+from braid.lang.names import Names, ResolvedSelect, check_name, resolve_names
+from braid.lang.query import (
+    Application,
+    Column,
+    InputTable,
+    JoinSelect,
+    OutputColumn,
+    Query,
+    Select,
+    Storage,
+    Table,
+    View,
+)
+from braid.lang.scope import relations_of
+from braid.lang.source import SourceText, Span
+from braid.lang.statements import parse_program
+from braid.lang.syntax import InputSyntax, Name, Program, TableSyntax
+
+
+def compile_text(text: str, filename: str = "<pql>") -> Query:
+    """Compile a program.
+
+    Parameters
+    ----------
+    text
+        The program.
+    filename
+        What to call it in messages.
+
+    Raises
+    ------
+    PqlError
+        With every error of the program. Warnings are in `Query.warnings`.
+    """
+    source = SourceText(text, filename)
+    report = Report(source)
+    program = parse_program(source, report)
+    application = _application(program, report)
+    names = resolve_names(program, report)
+    types = infer_types(names, report)
+    builder = _Builder(names, types, report)
+    views = tuple(view for view in map(builder.view, range(len(names.views))) if view is not None)
+    tables = tuple(table for table in map(builder.table, range(len(names.tables))) if table is not None)
+    times = event_times(names.inputs, views, tables)
+    inputs = tuple(builder.input(table, times.get(table.name.text, ())) for table in names.inputs)
+    if not program.tables and not program.broken:
+        report.add(
+            "PQL903", application.span, "the program stores nothing", "add CREATE TABLE ... STORAGE ..."
+        )
+    report.check()
+    warnings = tuple(warning.render(source) for warning in report.warnings)
+    return Query(
+        application,
+        tuple(i for i in inputs if i is not None),
+        views,
+        tables,
+        source=source,
+        warnings=warnings,
+    )
+
+
+def _application(program: Program, report: Report) -> Application:
+    found = program.applications
+    for other in found[1:]:
+        report.add(
+            "PQL105",
+            other.name.span,
+            "there is a second CREATE APPLICATION",
+            "a file holds one application",
+            [Note(found[0].name.span, "the first one is here")],
+        )
+    if not found:
+        if not _application_is_broken(report):
+            report.add(
+                "PQL105", Span(0, 1), "there is no CREATE APPLICATION", "start with CREATE APPLICATION name;"
+            )
+        return Application("", Span(0, 0))
+    for statement in found:
+        check_name(statement.name, report)
+        read_options(statement.name, statement.options, report)
+    first = found[0]
+    return Application(first.name.text, first.name.span, read_options(first.name, first.options, report))
+
+
+def _application_is_broken(report: Report) -> bool:
+    """Whether errors in reading the text may have hidden the statement."""
+    return any(error.code in ("PQL100", "PQL101", "PQL102", "PQL103") for error in report.errors)
+
+
+class _Builder:
+    """Builds the records of the typed query; None where an error has been reported."""
+
+    def __init__(self, names: Names, types: Types, report: Report) -> None:
+        self._names = names
+        self._types = types
+        self._report = report
+        self._declared_times = {t.name.text: t.time.text for t in names.inputs if t.time is not None}
+
+    def input(self, table: InputSyntax, times: tuple[str, ...]) -> InputTable | None:
+        """An input table; `times` are the columns that joins use as event time."""
+        source = read_source(table.source, self._report)
+        if source is None:
+            return None
+        columns = tuple(
+            Column(
+                column.name.text,
+                self._types.columns.get((table.name.text, column.name.text)) or "string",
+                column.span,
+                column.type is not None,
+            )
+            for column in table.columns
+        )
+        declared = [c.name for c in columns if table.time is not None and c.name.lower() == table.time.key]
+        used = tuple(dict.fromkeys((*declared, *times)))
+        time = used[0] if used else None
+        return InputTable(table.name.text, columns, source, table.name.span, time, table.unit, used)
+
+    def view(self, number: int) -> View | None:
+        """The view of that number."""
+        syntax, select = self._names.views[number]
+        built = self._select(syntax.name, select)
+        return None if built is None else View(syntax.name.text, built, syntax.name.span)
+
+    def table(self, number: int) -> Table | None:
+        """The table of that number."""
+        syntax, select, shard_by = self._names.tables[number]
+        storage = self._storage(syntax, shard_by)
+        built = self._select(syntax.name, select)
+        if built is None or storage is None:
+            return None
+        return Table(syntax.name.text, built, storage, syntax.name.span)
+
+    def _storage(self, syntax: TableSyntax, shard_by: exp.Expr | None) -> Storage | None:
+        found = read_storage(syntax.storage, self._report)
+        return None if found is None else Storage(syntax.storage.kind.text, *found, shard_by)
+
+    def _select(self, name: Name, select: ResolvedSelect) -> Select | JoinSelect | None:
+        if not select.sound:
+            return None
+        columns = tuple(
+            OutputColumn(
+                item.name.text,
+                item.expression,
+                self._types.columns.get((name.text, item.name.text)) or "string",
+                relations_of(item.expression),
+                item.span,
+            )
+            for item in select.items
+        )
+        source = relation(select.syntax.source, select.tables)
+        where = tuple(condition(part) for part in select.where)
+        if not select.joins:
+            return Select(source, columns, select.syntax.span, where)
+        joins = build_joins(select, self._declared_times.get, self._report)
+        return None if joins is None else JoinSelect(source, joins, columns, select.syntax.span, where)

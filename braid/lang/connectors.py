@@ -1,0 +1,126 @@
+"""Sources, storages and options: which exist, and what they take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from braid.config import AppConfig, parse_options
+from braid.errors import ConfigError
+from braid.lang.errors import Note, Report, suggest
+from braid.lang.query import InputSource, Options
+from braid.lang.syntax import Argument, Call, Name
+
+_FORMATS = ("json", "csv", "parquet")
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A source or storage: its main argument (empty for none) and, if fixed, its other options."""
+
+    main: str
+    options: tuple[str, ...] | None = None
+    """None lets any option through to the connector."""
+
+
+_SOURCES = {
+    "scribe": _Kind("category", ()),
+    "kafka": _Kind("topic"),
+    "files": _Kind("path"),
+}
+_STORAGES = {
+    "scribe": _Kind("category", ()),
+    "hive": _Kind("table"),
+    "kafka": _Kind("topic"),
+    "console": _Kind("", ()),
+}
+
+
+def read_source(call: Call, report: Report) -> InputSource | None:
+    """The source of an input table, or None when it has been reported."""
+    found = _read(call, _SOURCES, "source", report)
+    if found is None:
+        return None
+    name, options = found
+    format_ = "json"
+    if call.kind.text == "files":
+        given = {argument.name.key: argument for argument in call.arguments if argument.name is not None}
+        if "format" in given:
+            format_ = given["format"].value.lower()
+            if format_ not in _FORMATS:
+                hint = suggest(format_, _FORMATS, listing="formats are")
+                report.add("PQL502", given["format"].span, f'"{given["format"].value}" is not a format', hint)
+        options = tuple((key, value) for key, value in options if key != "format")
+    return InputSource(call.kind.text, name, format_, options)
+
+
+def read_storage(call: Call, report: Report) -> tuple[str, Options] | None:
+    """Name and options of a table's storage, or None when it has been reported."""
+    return _read(call, _STORAGES, "storage", report)
+
+
+def _read(call: Call, kinds: Mapping[str, _Kind], what: str, report: Report) -> tuple[str, Options] | None:
+    kind = kinds.get(call.kind.text)
+    if kind is None:
+        hint = suggest(call.kind.text, [k.upper() for k in kinds], listing=f"each {what} is one of")
+        report.add("PQL503", call.kind.span, f'there is no {what} "{call.kind.text.upper()}"', hint)
+        return None
+    named = _options(call.arguments, report)
+    unnamed = [argument for argument in call.arguments if argument.name is None]
+    for extra in unnamed[1:] if kind.main else unnamed:
+        report.add("PQL502", extra.span, f'"{extra.value}" has no name', "write name = value")
+    if kind.options is not None:
+        for key, argument in named.items():
+            if key not in (kind.main, *kind.options):
+                known = [n for n in (kind.main, *kind.options) if n]
+                hint = suggest(key, known, listing=f"{call.kind.text.upper()} takes")
+                report.add("PQL501", argument.span, f'there is no option "{key}"', hint)
+    if not kind.main:
+        return "", tuple((key, argument.value) for key, argument in named.items())
+    main = named.pop(kind.main, None)
+    if main is None and unnamed:
+        main = unnamed[0]
+    elif main is not None and unnamed:
+        report.add("PQL501", main.span, f"the {kind.main} is given twice")
+    if main is None or not main.value.strip():
+        upper = call.kind.text.upper()
+        report.add(
+            "PQL504",
+            call.span if main is None else main.span,
+            f"{upper} needs a {kind.main}",
+            f'write {upper}({kind.main} = "...")',
+        )
+        return None
+    return main.value, tuple((key, argument.value) for key, argument in named.items())
+
+
+def _options(arguments: Sequence[Argument], report: Report) -> dict[str, Argument]:
+    """Named arguments by lower-case name; reports those given twice."""
+    found: dict[str, Argument] = {}
+    for argument in arguments:
+        if argument.name is None:
+            continue
+        key = argument.name.key
+        if key in found:
+            note = Note(found[key].span, "the first value is here")
+            report.add("PQL501", argument.span, f'option "{key}" is given twice', "remove one", [note])
+        found.setdefault(key, argument)
+    return found
+
+
+def read_options(name: Name, arguments: Sequence[Argument], report: Report) -> Options:
+    """Options of the application, each checked against `braid.config`."""
+    for argument in arguments:
+        if argument.name is None:
+            report.add("PQL501", argument.span, f'"{argument.value}" has no name', "write name = value")
+    named = _options(arguments, report)
+    for key, argument in named.items():
+        if key not in AppConfig.model_fields:
+            hint = suggest(key, sorted(AppConfig.model_fields), listing="options are")
+            report.add("PQL501", argument.span, f'there is no option "{key}"', hint)
+            continue
+        try:
+            parse_options({key: argument.value})
+        except ConfigError as error:
+            report.add("PQL502", argument.span, error.what, error.hint)
+    return tuple((key, argument.value) for key, argument in named.items())

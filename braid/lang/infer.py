@@ -1,0 +1,143 @@
+"""Types of all columns: declared, or inferred from use, across views; then the types of all expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from braid.lang.errors import Note, Report
+from braid.lang.evidence import Term, Variable
+from braid.lang.names import Names, ResolvedSelect
+from braid.lang.syntax import InputSyntax, Name
+from braid.lang.typer import Typer
+
+_ROUNDS = 6
+"""Inference repeats until nothing changes; each round carries types through one more operation."""
+
+LAST_RESORT = "string"
+
+Key = tuple[str, str]
+"""Declared table or view name, and declared column name."""
+
+
+@dataclass
+class Types:
+    """Types of the columns of input tables, views and tables; None where an error has been reported."""
+
+    columns: dict[Key, str | None] = field(default_factory=dict)
+    origins: dict[Key, Note] = field(default_factory=dict)
+    """Why a column whose type is inferred has that type."""
+
+
+def infer_types(names: Names, report: Report) -> Types:
+    """Infer, then check, every type of the program; sets `.type` on columns and output expressions."""
+    terms = {key: term for table in names.inputs for key, term in _input_terms(table, report).items()}
+    variables = [term for term in terms.values() if isinstance(term, Variable)]
+    for _ in range(_ROUNDS):
+        for variable in variables:
+            variable.evidence.clear()
+        _walk(names, terms, None)
+        guesses = {id(variable): variable.root().decide()[0] for variable in variables}
+        if all(variable.root().guess == guesses[id(variable)] for variable in variables):
+            break
+        for variable in variables:
+            variable.root().guess = guesses[id(variable)]
+    result = Types()
+    for key, term in terms.items():
+        if isinstance(term, Variable):
+            found, evidence = term.root().decide()
+            result.columns[key] = found or LAST_RESORT
+            if evidence is not None:
+                result.origins[key] = Note(evidence.span, f'"{term.label}" is {evidence.why} here')
+        elif not _is_view_column(key, names):
+            result.columns[key] = term
+    for variable in dict.fromkeys(variable.root() for variable in variables):
+        variable.report_conflict(report)
+    _walk(names, dict(result.columns), report, result)
+    return result
+
+
+def _is_view_column(key: Key, names: Names) -> bool:
+    return any(view.name.text == key[0] for view, _ in names.views)
+
+
+def _input_terms(table: InputSyntax, report: Report) -> dict[Key, Term]:
+    terms: dict[Key, Term] = {}
+    for column in table.columns:
+        term: Term = column.type or Variable(f"{table.name.text}.{column.name.text}")
+        if table.time is not None and column.name.key == table.time.key:
+            if column.type not in (None, "timestamp"):
+                report.add(
+                    "PQL301",
+                    table.time.span,
+                    f'TIME makes "{column.name.text}" a timestamp, but it is declared as {column.type}',
+                    f"declare it without a type; IN {table.unit.upper()} says how its numbers are read",
+                    [Note(column.span, "the declaration is here")],
+                )
+            term = "timestamp"
+        terms[table.name.text, column.name.text] = term
+    return terms
+
+
+def _walk(names: Names, terms: dict[Key, Term], report: Report | None, result: Types | None = None) -> None:
+    """Give a type to every expression in dependency order; view columns are added to `terms`."""
+    for view, select in names.views:
+        terms.update(_select(view.name, select, terms, report, result))
+    for table, select, shard_by in names.tables:
+        outputs = _select(table.name, select, terms, report, result)
+        if shard_by is not None:
+            own = _lookup({"": table.name.text}, outputs)
+            Typer(own, table.storage.span, report).of(shard_by)
+
+
+def _select(
+    name: Name,
+    select: ResolvedSelect,
+    terms: dict[Key, Term],
+    report: Report | None,
+    result: Types | None,
+) -> dict[Key, Term]:
+    if report is not None and not select.sound:
+        report = None
+    typer = Typer(_lookup(select.tables, terms), select.syntax.span, report, _origins(select, result))
+    for join in select.joins:
+        for part in join.on:
+            typer.expect(part.expression, "boolean", "ON")
+    for part in select.where:
+        typer.expect(part.expression, "boolean", "WHERE")
+    outputs: dict[Key, Term] = {}
+    for item in select.items:
+        before = len(report.errors) if report is not None else 0
+        term = typer.of(item.expression)
+        outputs[name.text, item.name.text] = term
+        if report is None or result is None:
+            continue
+        assert not isinstance(term, Variable)
+        result.columns[name.text, item.name.text] = term
+        if term is None and len(report.errors) == before:
+            example = "STRING" if isinstance(item.expression, exp.Null) else "type"
+            report.add(
+                "PQL304",
+                item.span,
+                f'the type of "{item.name.text}" cannot be inferred',
+                f"write CAST(... AS {example})",
+            )
+    return outputs
+
+
+def _lookup(tables: dict[str, str], terms: dict[Key, Term]) -> Callable[[exp.Column], Term]:
+    def find(column: exp.Column) -> Term:
+        return terms.get((tables.get(column.table, ""), column.name))
+
+    return find
+
+
+def _origins(select: ResolvedSelect, result: Types | None) -> Callable[[exp.Column], Note | None]:
+    def find(column: exp.Column) -> Note | None:
+        if result is None:
+            return None
+        return result.origins.get((select.tables.get(column.table, ""), column.name))
+
+    return find

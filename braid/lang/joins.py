@@ -1,0 +1,109 @@
+"""ON clauses: what is a key, what bounds time, what concerns one side, and what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from braid.lang import types
+from braid.lang.bounds import Sides, find_bounds
+from braid.lang.errors import Report
+from braid.lang.names import Part, ResolvedJoin, ResolvedSelect
+from braid.lang.query import Condition, Equality, Join, Relation
+from braid.lang.scope import relations_of
+from braid.lang.syntax import RelationSyntax
+
+TimeOf = Callable[[str], str | None]
+"""The event-time column of a table or view, if it has one by declaration."""
+
+
+def build_joins(select: ResolvedSelect, time_of: TimeOf, report: Report) -> tuple[Join, ...] | None:
+    """All joins of a SELECT, or None when one of them has been reported."""
+    joins: list[Join] = []
+    before = select.syntax.relations
+    for number, join in enumerate(select.joins, 1):
+        found = _join(select, join, before[:number], time_of, report)
+        if found is not None:
+            joins.append(found)
+    return tuple(joins) if len(joins) == len(select.joins) else None
+
+
+def relation(syntax: RelationSyntax, tables: dict[str, str]) -> Relation:
+    """A relation with the declared name of its table."""
+    return Relation(syntax.alias.text, tables[syntax.alias.text], syntax.span)
+
+
+def condition(part: Part) -> Condition:
+    """A conjunct with the relations that it refers to."""
+    return Condition(part.expression, relations_of(part.expression), part.span)
+
+
+def _join(
+    select: ResolvedSelect,
+    join: ResolvedJoin,
+    before: tuple[RelationSyntax, ...],
+    time_of: TimeOf,
+    report: Report,
+) -> Join | None:
+    sides = Sides(frozenset(r.alias.text for r in before), join.syntax.relation.alias.text)
+    example = _example(before, join.syntax.relation, select.tables, time_of)
+    found = find_bounds(join.on, sides, join.syntax.span, example, report)
+    if found is None:
+        return None
+    bounds, implied = found
+    keys: list[Equality] = []
+    residual: list[Condition] = []
+    left_only: list[Condition] = []
+    right_only: list[Condition] = []
+    for number, part in enumerate(join.on):
+        if number in implied:
+            continue
+        key = _key(part, sides)
+        left, right = sides.split(part.expression)
+        if key is not None:
+            keys.append(key)
+        elif left and right:
+            residual.append(condition(part))
+        else:
+            (right_only if right else left_only).append(condition(part))
+    return Join(
+        relation(join.syntax.relation, select.tables),
+        join.syntax.type,
+        join.syntax.match,
+        tuple(keys),
+        bounds,
+        join.syntax.span,
+        tuple(residual),
+        tuple(left_only),
+        tuple(right_only),
+    )
+
+
+def _key(part: Part, sides: Sides) -> Equality | None:
+    """`left = right` with one side of the join on either side of the equality."""
+    tree = part.expression
+    if not isinstance(tree, exp.EQ):
+        return None
+    first, second = tree.this.unnest(), tree.expression.unnest()
+    if sides.split(first) == (False, True):
+        first, second = second, first
+    if sides.split(first) != (True, False) or sides.split(second) != (False, True):
+        return None
+    kinds = [types.from_sqlglot(side.type) if side.type is not None else None for side in (first, second)]
+    common = types.common(*kinds)
+    if common is None or types.base(common) in ("map", "variant"):
+        return None
+    return Equality(first.copy(), second.copy(), common, part.span)
+
+
+def _example(
+    before: tuple[RelationSyntax, ...], right: RelationSyntax, tables: dict[str, str], time_of: TimeOf
+) -> tuple[str, str]:
+    """How to spell the two times in a hint, with the declared event-time columns where there are any."""
+    last = before[-1]
+    names = []
+    for syntax in (last, right):
+        column = time_of(tables[syntax.alias.text])
+        names.append(f"{syntax.alias.text}.{column or 'eventtime'}")
+    return names[0], names[1]

@@ -1,0 +1,350 @@
+"""Names across statements: definitions, what reads what, and every SELECT with its columns resolved."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+
+from sqlglot import exp
+
+from braid.lang.dialect import span_of
+from braid.lang.errors import Note, Report, suggest
+from braid.lang.scope import Definition, Scope, identifier
+from braid.lang.source import Span
+from braid.lang.syntax import (
+    InputSyntax,
+    ItemSyntax,
+    JoinSyntax,
+    Name,
+    Program,
+    RelationSyntax,
+    SelectSyntax,
+    TableSyntax,
+    ViewSyntax,
+)
+from braid.lang.validate import check_expression, mark_units
+
+_STATEMENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_MAX_NAME = 128
+
+
+@dataclass(frozen=True)
+class Item:
+    """One output column with its expression resolved."""
+
+    name: Name
+    expression: exp.Expr
+    span: Span
+
+
+@dataclass(frozen=True)
+class Part:
+    """One conjunct of ON or WHERE, resolved."""
+
+    expression: exp.Expr
+    span: Span
+
+
+@dataclass(frozen=True)
+class ResolvedJoin:
+    """A join with its ON clause split at AND."""
+
+    syntax: JoinSyntax
+    on: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class ResolvedSelect:
+    """A SELECT in which every column names its relation.
+
+    `sound` is False when anything in it has been reported, so that later steps need not report again.
+    """
+
+    syntax: SelectSyntax
+    tables: dict[str, str]
+    """Alias to the declared name of the table or view."""
+    items: tuple[Item, ...]
+    joins: tuple[ResolvedJoin, ...]
+    where: tuple[Part, ...]
+    sound: bool
+
+
+@dataclass(frozen=True)
+class Names:
+    """The whole program with names resolved; views in dependency order."""
+
+    inputs: tuple[InputSyntax, ...]
+    views: tuple[tuple[ViewSyntax, ResolvedSelect], ...]
+    tables: tuple[tuple[TableSyntax, ResolvedSelect, exp.Expr | None], ...]
+
+
+def resolve_names(program: Program, report: Report) -> Names:
+    """Resolve every name of a program, reporting those that cannot be."""
+    _check_definitions(program, report)
+    definitions = {table.name.key: _input_definition(table, report) for table in reversed(program.inputs)}
+    for name in program.broken:
+        definitions.setdefault(name, Definition(Name(name, Span(0, 0)), None))
+    resolver = _Resolver(program, definitions, report)
+    views = []
+    for view in _in_order(program, definitions, report):
+        select = resolver.select(view.select)
+        views.append((view, select))
+        columns = tuple(item.name for item in select.items) if view.select.complete and select.sound else None
+        definitions.setdefault(view.name.key, Definition(view.name, columns))
+    tables = [
+        (table, select := resolver.select(table.select), resolver.shard_by(table, select))
+        for table in program.tables
+    ]
+    _warn_unused(program, report)
+    return Names(tuple(program.inputs), tuple(views), tuple(tables))
+
+
+def _check_definitions(program: Program, report: Report) -> None:
+    seen: dict[str, Name] = {}
+    names = [table.name for table in program.inputs]
+    names += [view.name for view in program.views] + [table.name for table in program.tables]
+    for name in names:
+        check_name(name, report)
+        if name.key in seen:
+            report.add(
+                "PQL204",
+                name.span,
+                f'"{name.text}" is already defined',
+                "choose another name",
+                [Note(seen[name.key].span, "the first definition is here")],
+            )
+        seen.setdefault(name.key, name)
+
+
+def check_name(name: Name, report: Report) -> None:
+    """Names of applications, tables and views also name folders and topics, so they are plain words."""
+    if not _STATEMENT_NAME.fullmatch(name.text) or len(name.text) > _MAX_NAME:
+        report.add(
+            "PQL215",
+            name.span,
+            f'"{name.text[:_MAX_NAME]}" is not a valid name',
+            "use letters, digits and underscores, starting with a letter, at most 128 in all",
+        )
+
+
+def _check_columns(names: list[Name], report: Report) -> None:
+    seen: dict[str, Name] = {}
+    for name in names:
+        if name.text.startswith("__") or not name.text.isprintable() or len(name.text) > _MAX_NAME:
+            report.add(
+                "PQL215",
+                name.span,
+                f'"{name.text[:_MAX_NAME]}" is not a valid column name',
+                "names with two leading underscores are reserved" if name.text.startswith("__") else None,
+            )
+        if name.key in seen:
+            report.add(
+                "PQL205",
+                name.span,
+                f'there are two columns "{name.text}"',
+                "give one of them another name",
+                [Note(seen[name.key].span, "the first one is here")],
+            )
+        seen.setdefault(name.key, name)
+
+
+def _input_definition(table: InputSyntax, report: Report) -> Definition:
+    names = [column.name for column in table.columns]
+    _check_columns(names, report)
+    if table.time is not None and all(name.key != table.time.key for name in names):
+        hint = suggest(table.time.text, [n.text for n in names], listing="columns of the table")
+        report.add("PQL202", table.time.span, f'there is no column "{table.time.text}"', hint)
+    return Definition(table.name, tuple(names))
+
+
+def _in_order(program: Program, definitions: dict[str, Definition], report: Report) -> list[ViewSyntax]:
+    """Views such that each comes after those it reads; those on a cycle are reported and left out."""
+    views = {view.name.key: view for view in reversed(program.views)}
+    graph = {
+        key: [r.table.key for r in view.select.relations if r.table.key in views]
+        for key, view in views.items()
+    }
+    while True:
+        try:
+            return [views[key] for key in TopologicalSorter(graph).static_order()]
+        except CycleError as error:
+            cycle: list[str] = error.args[1][::-1]
+            first = views[min(cycle, key=lambda key: views[key].name.span)]
+            start = cycle.index(first.name.key)
+            path = [views[key].name.text for key in [*cycle[start:-1], *cycle[:start], first.name.key]]
+            report.add(
+                "PQL206",
+                first.name.span,
+                f'view "{first.name.text}" reads itself: {" reads ".join(path)}',
+                "a view can only read input tables and other views in one direction",
+            )
+            for key in set(cycle):
+                graph.pop(key, None)
+                definitions.setdefault(key, Definition(views[key].name, None))
+            graph = {key: [k for k in reads if k in graph] for key, reads in graph.items()}
+
+
+class _Resolver:
+    """Resolves SELECTs against the definitions known so far."""
+
+    def __init__(self, program: Program, definitions: dict[str, Definition], report: Report) -> None:
+        self._definitions = definitions
+        self._outputs = {table.name.key: table.name for table in program.tables}
+        self._report = report
+
+    def select(self, syntax: SelectSyntax) -> ResolvedSelect:
+        """Resolve one SELECT."""
+        before = len(self._report.errors)
+        scope = Scope(self._report)
+        for relation in syntax.relations:
+            scope.add(relation.alias, self._definition(relation))
+        items = self._items(syntax, scope)
+        _check_columns([item.name for item in items], self._report)
+        scope.outputs = {item.name.key: item.name.span for item in items}
+        joins = tuple(ResolvedJoin(join, self._parts(join.on, join.on_span, scope)) for join in syntax.joins)
+        where = self._parts(syntax.where, syntax.span, scope)
+        tables = {alias.text: definition.name.text for alias, definition in scope.relations.values()}
+        open_ = any(definition.columns is None for _, definition in scope.relations.values())
+        sound = syntax.complete and not open_ and len(self._report.errors) == before
+        return ResolvedSelect(syntax, tables, tuple(items), joins, where, sound)
+
+    def shard_by(self, table: TableSyntax, select: ResolvedSelect) -> exp.Expr | None:
+        """The sharding expression of a table, over its output columns."""
+        if table.shard_by is None or not check_expression(table.shard_by, table.storage.span, self._report):
+            return None
+        columns = tuple(item.name for item in select.items) if table.select.complete else None
+        scope = Scope(self._report)
+        scope.add(table.name, Definition(table.name, columns))
+        tree = scope.resolve(mark_units(table.shard_by), table.storage.span)
+        for column in tree.find_all(exp.Column):
+            column.set("table", None)
+        return tree
+
+    def _definition(self, relation: RelationSyntax) -> Definition:
+        name = relation.table
+        found = self._definitions.get(name.key)
+        if found is not None:
+            return found
+        if name.key in self._outputs:
+            self._report.add(
+                "PQL207",
+                name.span,
+                f'"{name.text}" is a table that is stored, and cannot be read from here',
+                "read the view behind it, or declare its storage as CREATE INPUT TABLE",
+                [Note(self._outputs[name.key].span, "it is defined here")],
+            )
+        else:
+            known = [definition.name.text for definition in self._definitions.values()]
+            hint = suggest(name.text, sorted(known), listing="tables and views")
+            self._report.add("PQL201", name.span, f'there is no table or view "{name.text}"', hint)
+        return Definition(name, None)
+
+    def _items(self, syntax: SelectSyntax, scope: Scope) -> list[Item]:
+        items: list[Item] = []
+        for item in syntax.items:
+            star = _star(item.expression)
+            if star is not None:
+                items += self._expand(item, star, scope)
+                continue
+            if not check_expression(item.expression, item.span, self._report):
+                continue
+            name = item.alias or _implied_name(item)
+            if name is None:
+                self._report.add("PQL209", item.span, "this expression needs a name", "add AS name after it")
+                continue
+            items.append(Item(name, scope.resolve(mark_units(item.expression), item.span), item.span))
+            scope.outputs[name.key] = name.span
+        return items
+
+    def _expand(self, item: ItemSyntax, star: exp.Expr, scope: Scope) -> list[Item]:
+        """The columns that `*` or `alias.*` stands for, less those of EXCEPT."""
+        chosen = list(scope.relations.values())
+        if isinstance(item.expression, exp.Column):
+            qualifier = item.expression.args["table"]
+            if qualifier.name.lower() not in scope.relations:
+                hint = suggest(qualifier.name, [a.text for a, _ in chosen], listing="tables here")
+                place = span_of(qualifier) or item.span
+                self._report.add("PQL201", place, f'there is no table "{qualifier.name}" here', hint)
+                return []
+            chosen = [scope.relations[qualifier.name.lower()]]
+        if item.alias is not None or any(star.args.get(arg) for arg in ("replace", "rename")):
+            self._report.add("PQL104", item.span, "* cannot be renamed or replaced", "name the columns")
+            return []
+        left_out = {part.name.lower(): part for part in star.args.get("except_") or ()}
+        found = [
+            Item(
+                Name(column.text, item.span),
+                exp.Column(this=identifier(column.text), table=identifier(alias.text)),
+                item.span,
+            )
+            for alias, definition in chosen
+            for column in definition.columns or ()
+        ]
+        known = {i.name.key for i in found}
+        for key, part in left_out.items():
+            if key not in known and all(d.columns is not None for _, d in chosen):
+                hint = suggest(part.name, [i.name.text for i in found], listing="columns here")
+                self._report.add(
+                    "PQL202", span_of(part) or item.span, f'there is no column "{part.name}"', hint
+                )
+        return [i for i in found if i.name.key not in left_out]
+
+    def _parts(self, tree: exp.Expr | None, fallback: Span, scope: Scope) -> tuple[Part, ...]:
+        if tree is None or not check_expression(tree, fallback, self._report):
+            return ()
+        return tuple(
+            Part(scope.resolve(mark_units(part), fallback), span_of(part) or fallback)
+            for part in conjuncts(tree)
+        )
+
+
+def conjuncts(tree: exp.Expr) -> list[exp.Expr]:
+    """The parts of a condition that AND connects, without parentheses around them, each on its own."""
+    found: list[exp.Expr] = []
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, exp.Paren):
+            stack.append(node.this)
+        elif isinstance(node, exp.And):
+            stack += [node.expression, node.this]
+        else:
+            found.append(node.copy())
+    return found
+
+
+def _star(tree: exp.Expr) -> exp.Expr | None:
+    if isinstance(tree, exp.Star):
+        return tree
+    if isinstance(tree, exp.Column) and isinstance(tree.this, exp.Star) and len(tree.parts) == 2:
+        return tree.this
+    return None
+
+
+def _implied_name(item: ItemSyntax) -> Name | None:
+    tree = item.expression
+    if isinstance(tree, exp.Column | exp.Dot) and isinstance(tree.parts[-1], exp.Identifier):
+        last = tree.parts[-1]
+        return Name(last.name, span_of(last) or item.span)
+    return None
+
+
+def _warn_unused(program: Program, report: Report) -> None:
+    selects = [view.select for view in program.views] + [table.select for table in program.tables]
+    read = {relation.table.key for select in selects for relation in select.relations}
+    if program.broken:
+        return
+    for table in program.inputs:
+        if table.name.key not in read:
+            report.add(
+                "PQL901", table.name.span, f'nothing reads input table "{table.name.text}"', "remove it"
+            )
+    for view in program.views:
+        if view.name.key not in read:
+            report.add(
+                "PQL902",
+                view.name.span,
+                f'nothing reads view "{view.name.text}"',
+                "store it with CREATE TABLE",
+            )
