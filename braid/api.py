@@ -8,7 +8,7 @@ from pathlib import Path
 
 from braid.errors import BraidError
 from braid.kernels.predicate import Json
-from braid.lang.compiler import compile_query
+from braid.lang import compiler
 from braid.lang.query import Query
 from braid.plan.diff import Change, Diff, replay_text
 from braid.plan.diff import diff as diff_plans
@@ -48,7 +48,7 @@ class Compiled:
 
 def compile_text(text: str, filename: str = "<pql>") -> Compiled:
     """Compile a program; raises `PqlError` with everything that is wrong with it."""
-    query = compile_query(text, filename)
+    query = compiler.compile_text(text, filename)
     rewritten = rewrite(query)
     return Compiled(query, rewritten, lower(rewritten))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -168,14 +169,22 @@ def _filter(words: str, sql: str | None) -> Iterable[Node]:
     return [] if sql is None else [Node(f"{words} {sql}")]
 
 
+_RAW = re.compile(r"__(left|right)_(\w+)")
+
+
+def _readable(sql: str) -> str:
+    """Columns that the planner carries through a join, written as `left.x` and `right.x`."""
+    return _RAW.sub(r"\1.\2", sql)
+
+
 def _columns(words: str, columns: Sequence[Projection]) -> Iterable[Node]:
-    """Expressions in full; columns that are only passed on or renamed, in one line."""
-    passed = [c.name for c in columns if c.sql == quote(c.name)]
-    renamed = [f"{c.name} = {c.sql}" for c in columns if c.sql != quote(c.name)]
-    if renamed:
-        yield Node(f"{words}: {', '.join(renamed)}")
+    """Expressions in full; columns that are only passed on, in one line."""
+    passed = [c for c in columns if c.sql == quote(c.name) or (_RAW.sub(r"\2", c.name) == c.sql)]
+    computed = [c for c in columns if c not in passed]
+    if computed:
+        yield Node(f"{words}: {', '.join(f'{_readable(c.name)} = {_readable(c.sql)}' for c in computed)}")
     if passed:
-        yield Node(f"pass on: {', '.join(passed)}")
+        yield Node(f"pass on: {', '.join(_RAW.sub(r'\2', c.name) for c in passed)}")
 
 
 def _keys(slicers: dict[Side, Stage]) -> str:

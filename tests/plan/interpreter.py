@@ -1,0 +1,143 @@
+"""Runs the stages of a plan in process: expressions in DuckDB, joins in the kernels, categories in memory."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from functools import cache
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlglot
+
+from braid.kernels.blocks import BlockId
+from braid.kernels.interval import IntervalJoin, Step
+from braid.kernels.side import Side
+from braid.kernels.spec import HASH, LIVE, MAX_TIME, MIN_TIME, TIME, JoinSpec
+from braid.plan.stages import JoinStage, Plan, Projection, SlicerStage
+
+Rows = Mapping[str, pa.Table]
+"""Tables by the name of their category, topic or glob."""
+
+
+@cache
+def connection() -> duckdb.DuckDBPyConnection:
+    found = duckdb.connect(config={"threads": 1})
+    found.execute("SET TimeZone = 'UTC'")
+    return found
+
+
+@cache
+def to_duckdb(spark_sql: str) -> str:
+    return sqlglot.parse_one(spark_sql, read="spark").sql(dialect="duckdb")
+
+
+def arrow_type(spark_type: str) -> pa.DataType:
+    simple = {
+        "string": pa.string(),
+        "bigint": pa.int64(),
+        "int": pa.int32(),
+        "smallint": pa.int16(),
+        "double": pa.float64(),
+        "float": pa.float32(),
+        "boolean": pa.bool_(),
+        "date": pa.date32(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+    }
+    if spark_type.startswith("decimal"):
+        precision, scale = spark_type.removeprefix("decimal(").removesuffix(")").split(",")
+        return pa.decimal128(int(precision), int(scale))
+    return simple[spark_type]
+
+
+def evaluate(table: pa.Table, columns: list[Projection], where: str | None, extra: str = "") -> pa.Table:
+    """Select the columns from the rows that pass the filter, in the types that the plan says."""
+    items = ", ".join(f'({to_duckdb(c.sql)}) AS "{c.name}"' for c in columns)
+    filtered = f" WHERE {to_duckdb(where)}" if where else ""
+    found = connection()
+    found.register("rows_in", table)
+    result = found.execute(f"SELECT {items}{extra} FROM rows_in{filtered}").to_arrow_table()
+    for position, column in enumerate(columns):
+        field = pa.field(column.name, arrow_type(column.type))
+        result = result.set_column(position, field, result.column(position).cast(field.type))
+    return result
+
+
+def slice_rows(stage: SlicerStage, table: pa.Table) -> pa.Table:
+    columns, extra = list(stage.columns), ""
+    join = stage.join_input
+    if join is not None:
+        columns += join.keys
+        extra = f", CAST(epoch_us({to_duckdb(join.time.sql)}) AS BIGINT) AS {TIME}"
+        if join.live is not None:
+            extra += f", ({to_duckdb(join.live)}) AS {LIVE}"
+    result = evaluate(table, columns, stage.filter, extra)
+    if join is not None:
+        # A hash with many collisions, so that only exact key equality can give the right answer.
+        keys = ", ".join(f"CAST({key.name} AS VARCHAR)" for key in join.keys)
+        found = connection()
+        found.register("sliced", result)
+        hashed = found.execute(f"SELECT CAST(hash({keys or '0'}) % 5 AS BIGINT) - 2 AS h FROM sliced")
+        result = result.append_column(HASH, hashed.to_arrow_table().column("h"))
+    return result
+
+
+class Blocks:
+    """Two categories, cut into blocks."""
+
+    def __init__(self, tables: dict[Side, pa.Table], rng: random.Random) -> None:
+        self._tables = tables
+        self.blocks: dict[Side, dict[BlockId, pa.RecordBatch]] = {side: {} for side in Side}
+        for side, table in tables.items():
+            start = 0
+            while start < table.num_rows:
+                size = rng.randint(1, 8)
+                part = table.slice(start, size)
+                order = pc.sort_indices(
+                    part.append_column("n", pa.array(range(part.num_rows))),
+                    sort_keys=[(HASH, "ascending"), ("n", "ascending")],
+                )
+                block = part.take(order).combine_chunks().to_batches()[0]
+                self.blocks[side][BlockId(len(self.blocks[side]), 0)] = block
+                start += size
+
+    def schema(self, side: Side) -> pa.Schema:
+        return self._tables[side].schema
+
+    def read(self, side: Side, block: BlockId) -> pa.RecordBatch:
+        return self.blocks[side][block]
+
+    def overlapping(self, side: Side, until: BlockId, low: int, high: int) -> list[BlockId]:
+        return [block for block in self.blocks[side] if block <= until]
+
+    def forgotten(self, side: Side) -> int:
+        return MIN_TIME
+
+
+def join_rows(stage: JoinStage, left: pa.Table, right: pa.Table, rng: random.Random) -> pa.Table:
+    spec = JoinSpec(
+        stage.type, stage.lower, stage.upper, stage.keys, stage.output, stage.match, stage.residual
+    )
+    blocks = Blocks({Side.LEFT: left, Side.RIGHT: right}, rng)
+    waiting = {side: list(blocks.blocks[side]) for side in Side}
+    join = IntervalJoin(spec, blocks)
+    results = []
+    while any(waiting.values()):
+        admitted = {side: [waiting[side].pop(0) for _ in waiting[side][: rng.randint(0, 2)]] for side in Side}
+        results.append(join.step(Step(admitted[Side.LEFT], admitted[Side.RIGHT], MIN_TIME, MIN_TIME)).rows)
+    results.append(join.step(Step([], [], MAX_TIME, MAX_TIME)).rows)
+    return pa.concat_tables(results)
+
+
+def run(plan: Plan, inputs: Rows, seed: int = 0) -> dict[str, pa.Table]:
+    """What every sink has received once the inputs are drained, by the sink's name."""
+    rng = random.Random(seed)
+    stored: dict[str, pa.Table] = dict(inputs)
+    for stage in plan.stages:
+        if isinstance(stage, SlicerStage):
+            stored[stage.sink.name] = slice_rows(stage, stored[stage.source.name])
+        else:
+            joined = join_rows(stage, stored[stage.left], stored[stage.right], rng)
+            stored[stage.sink.name] = evaluate(joined, list(stage.columns), stage.filter)
+    return {name: table for name, table in stored.items() if name not in inputs}
