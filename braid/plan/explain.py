@@ -179,12 +179,17 @@ def _readable(sql: str) -> str:
 
 def _columns(words: str, columns: Sequence[Projection]) -> Iterable[Node]:
     """Expressions in full; columns that are only passed on, in one line."""
-    passed = [c for c in columns if c.sql == quote(c.name) or (_RAW.sub(r"\2", c.name) == c.sql)]
-    computed = [c for c in columns if c not in passed]
+    computed, passed = [], []
+    for c in columns:
+        plain = _RAW.sub(r"\2", c.name)
+        if c.sql in (quote(c.name), quote(plain)):
+            passed.append(plain)
+        else:
+            computed.append(f"{_readable(c.name)} = {_readable(c.sql)}")
     if computed:
-        yield Node(f"{words}: {', '.join(f'{_readable(c.name)} = {_readable(c.sql)}' for c in computed)}")
+        yield Node(f"{words}: {', '.join(computed)}")
     if passed:
-        yield Node(f"pass on: {', '.join(_RAW.sub(r'\2', c.name) for c in passed)}")
+        yield Node(f"pass on: {', '.join(passed)}")
 
 
 def _keys(slicers: dict[Side, Stage]) -> str:

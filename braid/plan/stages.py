@@ -86,8 +86,8 @@ class JoinInput:
     """What a slicer adds for a join: the sharding key, the event time, and whether a row can match.
 
     `keys` are written as `__key0`, `__key1`, ...; `time`, a timestamp, as `__time` in microseconds since the
-    epoch; `live` as `__live`. Keys have the same type on both sides, and floating-point keys are normalised, so that
-    equal keys have equal bits.
+    epoch; `live` as `__live`. Keys have the same type on both sides, and floating-point keys are normalised,
+    so that equal keys have equal bits.
     """
 
     keys: tuple[Projection, ...]

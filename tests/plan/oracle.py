@@ -46,7 +46,8 @@ def _select(text: str) -> str:
     if parts is None:
         return to_duckdb(text)
     left, right = (parts[side].split(" AS ")[0] for side in ("left", "right"))
-    joined = to_duckdb(f"SELECT l.arrival__ AS a, r.arrival__ AS b FROM l0 AS l JOIN r0 AS r ON {parts['on']}")
+    pairs = "SELECT l.arrival__ AS a, r.arrival__ AS b FROM l0 AS l JOIN r0 AS r"
+    joined = to_duckdb(f"{pairs} ON {parts['on']}")
     pads = {"LEFT": "L", "RIGHT": "R", "FULL": "LR"}.get(parts["type"], "")
     padded = ""
     if "L" in pads:

@@ -40,7 +40,15 @@ BOTH = [
     "l.n + r.n",
     "CASE WHEN r.id IS NULL THEN 'left' WHEN l.id IS NULL THEN 'right' ELSE 'both' END",
 ]
-KEYS = ["l.k = r.k", "l.n = r.n", "r.m = l.n", "UPPER(l.s) = UPPER(r.s)", "l.x = r.x", "l.m = r.x", "l.n + 1 = r.n"]
+KEYS = [
+    "l.k = r.k",
+    "l.n = r.n",
+    "r.m = l.n",
+    "UPPER(l.s) = UPPER(r.s)",
+    "l.x = r.x",
+    "l.m = r.x",
+    "l.n + 1 = r.n",
+]
 RESIDUALS = [
     "l.n < r.n",
     "r.x <= l.x",
@@ -58,9 +66,8 @@ RESIDUALS = [
     "3 <= ABS(r.m - l.m)",
     "(l.x > 1 OR r.n > l.n)",
     "(r.s IS NULL OR r.s <> l.s)",
-    "(l.n = r.n) = (l.m = 1)",
 ]
-POST_ONLY = ["l.n * r.n > 2", "CONCAT(l.s, r.s) = 'ab'", "l.x + r.x > 1"]
+POST_ONLY = ["(l.n = r.n) = (l.m = 1)", "l.n * r.n > 2", "CONCAT(l.s, r.s) = 'ab'", "l.x + r.x > 1"]
 ONE_SIDED = ["l.n > 1", "r.s IS NOT NULL", "r.x > 0.5", "l.s = 'a' OR l.n = 2"]
 WHERE = [
     "l.n > 0",
@@ -120,7 +127,8 @@ def programs(draw: st.DrawFn) -> str:
     left, right = "a", "b"
     if shape == "views":
         statements.append(
-            "CREATE VIEW narrow AS SELECT id, t, k, n + 0 AS n, m, x, LOWER(s) AS s FROM a WHERE n IS NOT NULL;"
+            "CREATE VIEW narrow AS SELECT id, t, k, n + 0 AS n, m, x, LOWER(s) AS s FROM a "
+            "WHERE n IS NOT NULL;"
         )
         left = "narrow"
     if shape == "chain":
@@ -151,7 +159,8 @@ def programs(draw: st.DrawFn) -> str:
         )
         statements.append(_table("result", "SELECT * FROM outer_view"))
     else:
-        statements.append(_table("result", "SELECT * FROM joined" + draw(st.sampled_from(["", " WHERE lid > 2"]))))
+        filtered = draw(st.sampled_from(["", " WHERE lid > 2"]))
+        statements.append(_table("result", f"SELECT * FROM joined{filtered}"))
     if shape == "tables":
         statements.append(_table("second", "SELECT lid + 1 AS next, rid FROM joined WHERE rid IS NOT NULL"))
     return "\n\n".join(statements) + "\n"
