@@ -11,6 +11,7 @@ import argparse
 import json
 import statistics
 import time
+import tracemalloc
 from dataclasses import dataclass
 
 import duckdb
@@ -22,7 +23,7 @@ from braid.kernels.interval import IntervalJoin, Step
 from braid.kernels.side import Side
 from braid.kernels.spec import HASH, MAX_TIME, MICROS, MIN_TIME, TIME, JoinSpec, JoinType, OutputColumn
 from braid.log.hashing import hash_rows
-from braid.log.shards import shard_boundaries
+from braid.log.layout import shard_boundaries
 
 HOUR = 3600 * MICROS
 
@@ -82,16 +83,6 @@ class Blocks:
         return MIN_TIME
 
 
-def stream_times(stream: Stream, chunk_rows: int, share: float) -> list[int]:
-    """Stream time after each chunk: the largest time that leaves `share` of the rest behind it, ascending."""
-    result, best = [], MIN_TIME
-    for end in range(chunk_rows, len(stream.times) + chunk_rows, chunk_rows):
-        window = stream.times[max(0, end - chunk_rows) : end]
-        best = max(best, int(np.quantile(window, share)))
-        result.append(best)
-    return result
-
-
 def schedule(times: dict[Side, list[int]], upper: int, slack: int) -> list[Step]:
     """Pace the two inputs chunk by chunk: left time + upper follows right time."""
     steps, at = [], {Side.LEFT: 0, Side.RIGHT: 0}
@@ -118,7 +109,6 @@ class Result:
     rows: int
     matches: int
     peak_pending: int
-    peak_bytes: int
 
 
 def run_kernel(spec: JoinSpec, blocks: list[Blocks], steps: list[Step]) -> Result:
@@ -135,7 +125,21 @@ def run_kernel(spec: JoinSpec, blocks: list[Blocks], steps: list[Step]) -> Resul
             pending += out.counts["pending_left"] + out.counts["pending_right"]
         peak_pending = max(peak_pending, pending)
     seconds = time.perf_counter() - start
-    return Result(seconds, out_rows, matches, peak_pending, 0)
+    return Result(seconds, out_rows, matches, peak_pending)
+
+
+def measure_memory(spec: JoinSpec, blocks: list[Blocks], steps: list[Step]) -> float:
+    """Most bytes held beyond the blocks, per row in the window at that moment or the fullest one so far."""
+    joins = [IntervalJoin(spec, source) for source in blocks]
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes()
+    held = fullest = 0
+    for step in steps:
+        pending = sum(sum(join.step(step).counts[f"pending_{side}"] for side in Side) for join in joins)
+        fullest = max(fullest, pending)
+        held = max(held, tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes() - before)
+    tracemalloc.stop()
+    return held / fullest
 
 
 def run_duckdb(streams: dict[Side, Stream], spec: JoinSpec) -> tuple[float, int, int]:
@@ -152,10 +156,9 @@ def run_duckdb(streams: dict[Side, Stream], spec: JoinSpec) -> tuple[float, int,
     return seconds, table.num_rows, table.num_rows - table["other"].null_count
 
 
-def prepare(rows: int, minutes: float, shards: int = 8, chunk_rows: int = 65_536):
+def prepare(rows: int, minutes: float, keys: int, shards: int = 8, chunk_rows: int = 65_536):
     """Streams, specification, blocks per shard and steps of the workload."""
     upper = round(minutes * 60 * MICROS)
-    keys = rows // 2
     streams = {
         Side.LEFT: make_stream(rows, keys, 2, 1),
         Side.RIGHT: make_stream(rows, keys, 20, 2),
@@ -189,8 +192,15 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     report = {}
-    for name, minutes in (("window", 3.0), ("window x20", 60.0)):
-        streams, spec, blocks, steps = prepare(options.rows, minutes)
+    keys = options.rows // 2
+    # A longer window also finds more matches; with more keys it finds as many as the short one.
+    workloads = (
+        ("window", 3.0, keys),
+        ("window x20", 60.0, keys),
+        ("window x20, as many matches", 60.0, keys * 10),
+    )
+    for name, minutes, keys in workloads:
+        streams, spec, blocks, steps = prepare(options.rows, minutes, keys)
         duck_seconds, duck_rows, duck_matches = run_duckdb(streams, spec)
         runs = [run_kernel(spec, blocks, steps) for _ in range(options.runs)]
         for run in runs:
@@ -204,10 +214,12 @@ def main() -> None:
             "duckdb_one_thread_rows_per_second": round(total / duck_seconds),
             "matches": duck_matches,
             "peak_pending_rows": max(run.peak_pending for run in runs),
+            "bytes_per_row_in_window": round(measure_memory(spec, blocks, steps), 1),
             "steps": len(steps),
         }
-    first, second = report.values()
-    report["time per row, long/short window"] = round(second["seconds"] / first["seconds"], 2)
+    first, *longer = report.values()
+    for figures in longer:
+        figures["time_per_row_vs_short_window"] = round(figures["seconds"] / first["seconds"], 2)
     if options.json:
         print(json.dumps(report, indent=2))
         return

@@ -96,27 +96,23 @@ class BlockStore:
         index = np.array([self._index[BlockId(int(c), int(k))] for c, k in pairs], np.int64)
         return self.starts[index[inverse.reshape(-1)]] + row
 
-    def keep(self, blocks: Ints) -> tuple[Ints, Ints]:
-        """Drop all blocks but those with the given ascending indexes.
-
-        Returns the old start of every kept block, and how far its rows have moved down.
-        """
-        old = self.starts[blocks]
-        sizes = self.starts[blocks + 1] - old
+    def keep(self, blocks: Ints) -> None:
+        """Drop all blocks but those with the given ascending indexes; rows are numbered anew."""
+        sizes = self.starts[blocks + 1] - self.starts[blocks]
         self.ids = [self.ids[i] for i in blocks]
         self._batches = [self._batches[i] for i in blocks]
         self._columns = {}
         self._index = {block: i for i, block in enumerate(self.ids)}
         self.starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-        return old, old - self.starts[:-1]
 
 
 class Parsed(NamedTuple):
-    """A block split into rows that can match, ordered for the join, and the others."""
+    """A block's rows that can match, ordered for the join, the numbers of the others, and all event times."""
 
     run: Run
     inert: Ints
     invalid: Ints
+    times: Ints
 
 
 def parse(batch: pa.RecordBatch, spec: JoinSpec, start: int) -> Parsed:
@@ -142,11 +138,11 @@ def parse(batch: pa.RecordBatch, spec: JoinSpec, start: int) -> Parsed:
     good = timed & live
     number = np.arange(start, start + rows)
     if spec.keys:
-        run = Run(batch.column(HASH).to_numpy(), times, number)
+        run = Run(batch.column(HASH).to_numpy(), number)
     else:
         order = np.argsort(times, kind="stable")
-        run = Run(times[order], times[order], number[order])
+        run = Run(times[order], number[order])
         good = good[order]
     if good.all():
-        return Parsed(run, number[:0], number[:0])
-    return Parsed(run.select(good), number[timed & ~live], number[~timed])
+        return Parsed(run, number[:0], number[:0], times)
+    return Parsed(run.select(good), number[timed & ~live], number[~timed], times)

@@ -20,6 +20,9 @@ GONE = 2
 EVICTED = 4
 """Flag: a cap has barred the row from new matches, but whether it is padded is still open."""
 
+INERT = 8
+"""Flag: the row can never match (a NULL key, not live, or no usable time); not part of saved state."""
+
 COMPACT_ROWS = 1 << 16
 """Rows that a store may hold beyond twice what it needs."""
 
@@ -27,9 +30,10 @@ Flags = npt.NDArray[np.uint8]
 
 
 class Loaded(NamedTuple):
-    """New rows of a side: those that can match, and the numbers of those that cannot."""
+    """New rows of a side: those that can match, with their times, and the numbers of those that cannot."""
 
     run: Run
+    times: Ints
     inert: Ints
     invalid: Ints
 
@@ -38,41 +42,44 @@ class Buffer:
     """Blocks of one side, indexed by one large and one small sorted run.
 
     Rows with `time < floor` have left; they are skipped by every search and removed when they make up a
-    quarter of the runs, so that each row is moved a bounded number of times however long the window is.
-    `extra` names further int64 attributes per row (-1 at first) that follow rows through compaction.
+    third of the runs, so that each row is moved a bounded number of times however long the window is.
+    `times`, `flags` and the `extra` attributes (-1 at first) are addressed by row number.
     """
 
     def __init__(self, spec: JoinSpec, schema: pa.Schema, extra: Sequence[str] = ()) -> None:
         self._spec = spec
         self.store = BlockStore(schema)
         self.floor = MIN_TIME
+        self.times: Ints = np.zeros(0, np.int64)
         self.flags: Flags = np.zeros(0, np.uint8)
         self.extra: dict[str, Ints] = {name: np.zeros(0, np.int64) for name in extra}
         self._large = EMPTY
         self._small = EMPTY
-        self._left = 0
+        self._ranges: Ints = np.zeros((0, 2), np.int64)
+        self._gone = 0
         self._kept = 0
 
     @property
     def live(self) -> int:
         """Rows that can still match."""
-        return len(self._large) + len(self._small) - self._left
+        return len(self._large) + len(self._small) - self._gone
 
     def load(self, blocks: Sequence[tuple[BlockId, pa.RecordBatch]]) -> Loaded:
         """Take blocks into the store, and index their rows without adding them to the runs yet."""
+        start = self.store.rows
         parsed = [parse(batch, self._spec, self.store.append(block, batch)) for block, batch in blocks]
-        more = self.store.rows - len(self.flags)
+        ranges = [(p.times.min(), p.times.max()) if len(p.times) else (0, 0) for p in parsed]
+        self._ranges = np.concatenate([self._ranges, np.array(ranges, np.int64).reshape(-1, 2)])
+        self.times = np.concatenate([self.times, *(p.times for p in parsed)])
+        more = self.store.rows - start
         self.flags = np.concatenate([self.flags, np.zeros(more, np.uint8)])
         for name, values in self.extra.items():
             self.extra[name] = np.concatenate([values, np.full(more, -1)])
-        if len(parsed) == 1:
-            return Loaded(*parsed[0])
-        none = np.empty(0, np.int64)
-        return Loaded(
-            merge([p.run for p in parsed]),
-            np.concatenate([none, *(p.inert for p in parsed)]),
-            np.concatenate([none, *(p.invalid for p in parsed)]),
-        )
+        run = merge([p.run for p in parsed])
+        inert = np.concatenate([run.row[:0], *(p.inert for p in parsed)])
+        invalid = np.concatenate([run.row[:0], *(p.invalid for p in parsed)])
+        self.flags[inert] = self.flags[invalid] = INERT
+        return Loaded(run, self.times[run.row], inert, invalid)
 
     def add(self, run: Run) -> None:
         """Make new rows part of the index."""
@@ -84,27 +91,38 @@ class Buffer:
         """Candidates `(needle, row, time)` among live rows; see `runs.probe` for the bounds."""
         for run in (self._large, self._small):
             for needle, position in probe(run, low, high):
-                row, time = run.row[position], run.time[position]
+                row = run.row[position]
+                time = self.times[row]
                 good = (time >= self.floor) & (self.flags[row] < GONE)
                 yield needle[good], row[good], time[good]
 
-    def cross(self, floor: int) -> tuple[Ints, Ints]:
-        """Raise the floor; the rows (and times) that leave by it, without those already gone."""
-        rows, times = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for run in (self._large, self._small):
-            index = np.flatnonzero((run.time < floor) & (run.time >= self.floor))
-            index = index[self.flags[run.row[index]] & GONE == 0]
-            rows.append(run.row[index])
-            times.append(run.time[index])
-        self.floor = max(self.floor, floor)
-        leaving = np.concatenate(rows)
-        self._left += len(leaving)
-        return leaving, np.concatenate(times)
+    def cross(self, floor: int, first_new: int) -> Ints:
+        """Raise the floor; the rows that leave by it, ascending, without those already gone.
+
+        Rows numbered from `first_new` have just been loaded, and may be behind the old floor too.
+        """
+        floor = max(floor, self.floor)
+        new_block = int(np.searchsorted(self.store.starts, first_new))
+        # Only blocks whose times reach into [old floor, new floor) are looked at: on streams that are
+        # roughly ordered, a few of the oldest, however long the window is.
+        touched = np.flatnonzero((self._ranges[:, 0] < floor) & (self._ranges[:, 1] >= self.floor))
+        touched = touched[touched < new_block]
+        leaving = [np.empty(0, np.int64)]
+        if len(touched):
+            begin, end = self.store.starts[touched[0]], self.store.starts[touched[-1] + 1]
+            times = self.times[begin:end]
+            leaving.append(begin + np.flatnonzero((times < floor) & (times >= self.floor)))
+        leaving.append(first_new + np.flatnonzero(self.times[first_new:] < floor))
+        rows = np.concatenate(leaving)
+        rows = np.compress(self.flags[rows] & (GONE | INERT) == 0, rows)
+        self._gone += int(np.searchsorted(rows, first_new))
+        self.floor = floor
+        return rows
 
     def discard(self, rows: Ints) -> None:
         """Mark live rows of the runs as gone."""
         self.flags[rows] |= GONE
-        self._left += len(rows)
+        self._gone += len(rows)
 
     def groups(self, keys: Ints) -> Run:
         """All live rows whose run key is among `keys` (ascending, distinct)."""
@@ -118,31 +136,33 @@ class Buffer:
     def compact(self) -> None:
         """Remove departed rows, and blocks that only they held, when it pays."""
         total = len(self._large) + len(self._small)
-        if self._left * 4 <= total and self.store.rows <= 2 * self._kept + COMPACT_ROWS:
+        sparse = self.store.rows > 2 * max(self._kept, self.live) + COMPACT_ROWS
+        if self._gone * 3 <= total and not sparse:
             return
         runs = [run.select(self._present(run)) for run in (self._large, self._small)]
-        blocks = np.unique(np.concatenate([self.store.locate(run.row)[0] for run in runs]))
-        starts, shift = self.store.keep(blocks)
-        sizes = np.diff(self.store.starts)
-        pick = np.arange(self.store.rows) + np.repeat(shift, sizes)
+        block = np.repeat(np.arange(len(self.store.ids)), np.diff(self.store.starts))
+        held = np.zeros(len(self.store.ids), np.bool_)
+        for run in runs:
+            held[block[run.row]] = True
+        blocks = np.flatnonzero(held)
+        self.store.keep(blocks)
+        pick = np.flatnonzero(held[block])
+        down = np.cumsum(~held[block])
+        self._ranges = self._ranges[blocks]
+        self.times = self.times[pick]
         self.flags = self.flags[pick]
         self.extra = {name: values[pick] for name, values in self.extra.items()}
-        self._large, self._small = (
-            Run(run.key, run.time, run.row - shift[np.searchsorted(starts, run.row, side="right") - 1])
-            if len(run)
-            else EMPTY
-            for run in runs
-        )
-        self._left = 0
+        self._large, self._small = (Run(run.key, run.row - down[run.row]) for run in runs)
+        self._gone = 0
         self._kept = self.store.rows
 
     def restore(self, blocks: Sequence[tuple[BlockId, pa.RecordBatch]], flags: Flags, floor: int) -> None:
         """Rebuild the index from blocks and flags, as after a restart."""
         loaded = self.load(blocks)
-        self.flags = flags
+        self.flags |= flags
         self.floor = floor
         self.add(loaded.run.select(self._present(loaded.run)))
 
     def _present(self, run: Run) -> Mask:
-        present: Mask = (run.time >= self.floor) & (self.flags[run.row] & GONE == 0)
+        present: Mask = (self.times[run.row] >= self.floor) & (self.flags[run.row] & GONE == 0)
         return present

@@ -25,7 +25,7 @@ def overflow(buffer: Buffer, spec: JoinSpec, keys: Ints) -> Ints:
         return np.empty(0, np.int64)
     rows = rows.select((counts > cap)[index])
     code = group_codes([buffer.store.take(name, rows.row) for name in spec.key_columns])
-    order = np.lexsort((-rows.row, -rows.time, code))
+    order = np.lexsort((-rows.row, -buffer.times[rows.row], code))
     sorted_code = code[order]
     starts = np.flatnonzero(np.append(True, sorted_code[1:] != sorted_code[:-1]))
     rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))

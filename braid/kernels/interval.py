@@ -29,7 +29,7 @@ from braid.kernels.predicate import ColumnRef
 from braid.kernels.runs import MAX_PAIRS, Ints, Mask, Run, probe
 from braid.kernels.side import Side
 from braid.kernels.single import CHOICE, Candidates, best
-from braid.kernels.spec import MIN_TIME, TIME, JoinSpec, MatchMode
+from braid.kernels.spec import MIN_TIME, JoinSpec, MatchMode
 from braid.kernels.state import JoinState, SideState, decode, encode
 
 
@@ -194,7 +194,7 @@ class _Work:
         for side, time in ((Side.LEFT, join._left_time), (Side.RIGHT, join._right_time)):
             new = self._new[side]
             self._counts[f"rows_{side}"] = len(new.run) + len(new.inert) + len(new.invalid)
-            self._counts[f"behind_{side}"] = int(np.count_nonzero(new.run.time < time))
+            self._counts[f"behind_{side}"] = int(np.count_nonzero(new.times < time))
 
     # -- matching ---------------------------------------------------------------------------------
 
@@ -205,26 +205,20 @@ class _Work:
             self._accept(left, right, pairs.select(self._verify(left, right, pairs)))
 
     def _new_pairs(self) -> Iterator[_Pairs]:
-        new_left, new_right = self._new[Side.LEFT].run, self._new[Side.RIGHT].run
-        low, high = self._reach(Side.RIGHT, new_right)
+        left, right = self._new[Side.LEFT], self._new[Side.RIGHT]
+        low, high = self._reach(Side.RIGHT, right.run, right.times)
         for needle, row, time in self._buffers[Side.LEFT].search(low, high):
-            yield self._within(_Pairs(row, time, new_right.row[needle], new_right.time[needle]))
-        low, high = self._reach(Side.LEFT, new_left)
+            yield self._within(_Pairs(row, time, right.run.row[needle], right.times[needle]))
+        low, high = self._reach(Side.LEFT, left.run, left.times)
         for needle, row, time in self._buffers[Side.RIGHT].search(low, high):
-            yield self._within(_Pairs(new_left.row[needle], new_left.time[needle], row, time))
-        for needle, position in probe(new_right, low, high):
-            yield self._within(
-                _Pairs(
-                    new_left.row[needle],
-                    new_left.time[needle],
-                    new_right.row[position],
-                    new_right.time[position],
-                )
-            )
+            yield self._within(_Pairs(left.run.row[needle], left.times[needle], row, time))
+        for needle, position in probe(right.run, low, high):
+            mine = (left.run.row[needle], left.times[needle])
+            yield self._within(_Pairs(*mine, right.run.row[position], right.times[position]))
 
-    def _reach(self, side: Side, run: Run) -> tuple[Ints, Ints]:
+    def _reach(self, side: Side, run: Run, times: Ints) -> tuple[Ints, Ints]:
         """What to search the other side's runs for: the same hash, or a range of times without keys."""
-        return (run.key, run.key) if self._spec.keys else self._window(side, run.time)
+        return (run.key, run.key) if self._spec.keys else self._window(side, times)
 
     def _window(self, side: Side, time: Ints) -> tuple[Ints, Ints]:
         """Event times of the other side that a row of `side` can match."""
@@ -277,29 +271,35 @@ class _Work:
     def look_back(self) -> None:
         """Find partners of late rows that have left memory in the log."""
         for side in Side:
-            new, floor = self._new[side].run, self._floors[side.other]
-            late = new.select(self._window(side, new.time)[0] < floor)
+            new, floor = self._new[side], self._floors[side.other]
+            behind = self._window(side, new.times)[0] < floor
+            late, times = new.run.select(behind), new.times[behind]
             until = self._join._last[side.other]
             if not len(late) or until is None:
                 continue
-            low, high = self._window(side, late.time)
+            low, high = self._window(side, times)
             self._counts[f"late_{side}"] += len(late)
-            beyond = int(np.count_nonzero(low <= self._source.forgotten(side.other)))
-            self._counts[f"beyond_retention_{side}"] += beyond
+            self._lose(side, "beyond_retention", late.row[low <= self._source.forgotten(side.other)])
             if self._spec.late_lookup:
-                self._look_back(side, late, floor, until, int(low.min()), int(high.max()))
+                blocks = self._source.overlapping(
+                    side.other, until, int(low.min()), min(int(high.max()), floor - 1)
+                )
+                self._look_into(blocks, side, late, times, floor)
 
-    def _look_back(self, side: Side, late: Run, floor: int, until: BlockId, low: int, high: int) -> None:
+    def _look_into(self, blocks: Sequence[BlockId], side: Side, late: Run, times: Ints, floor: int) -> None:
         guests = BlockStore(self._join._schemas[side.other])
         found: list[_Pairs] = []
-        reach = self._reach(side, late)
-        for block in self._source.overlapping(side.other, until, low, min(high, floor - 1)):
+        low, high = self._reach(side, late, times)
+        for block in blocks:
             batch = self._source.read(side.other, block)
-            older = parse(batch, self._spec, guests.rows).run
-            hits = [
-                self._late_pairs(side, late, older, needle, position, floor)
-                for needle, position in probe(older, *reach)
-            ]
+            older = parse(batch, self._spec, guests.rows)
+            hits = []
+            for needle, position in probe(older.run, low, high):
+                row = older.run.row[position]
+                time = older.times[row - guests.rows]
+                mine, theirs = (late.row[needle], times[needle]), (row, time)
+                both = _Pairs(*mine, *theirs) if side is Side.LEFT else _Pairs(*theirs, *mine)
+                hits.append(self._within(both.select(time < floor)))
             if any(len(pairs.left) for pairs in hits):
                 guests.append(block, batch)
                 found += hits
@@ -316,24 +316,17 @@ class _Work:
                 self._accept(left, right, kept)
             elif len(kept.left):
                 self._counts["lost_matches"] += len(kept.left)
-                mine = kept.left if side is Side.LEFT else kept.right
-                rows, matches = np.unique(mine, return_counts=True)
+                rows, matches = np.unique(kept.left if side is Side.LEFT else kept.right, return_counts=True)
                 self._lose(side, f"late_{side}", rows, matches)
 
-    def _late_pairs(
-        self, side: Side, late: Run, older: Run, needle: Ints, position: Ints, floor: int
-    ) -> _Pairs:
-        gone = older.time[position] < floor
-        needle, position = needle[gone], position[gone]
-        mine = (late.row[needle], late.time[needle])
-        theirs = (older.row[position], older.time[position])
-        return self._within(_Pairs(*mine, *theirs) if side is Side.LEFT else _Pairs(*theirs, *mine))
-
     def _lose(self, side: Side, reason: str, rows: Ints, matches: Ints | None = None) -> None:
+        """List rows as lost, with the number of matches they are known to have lost."""
         if len(rows):
             self._counts[f"lost_{reason}"] += len(rows)
             store = self._buffers[side].store
-            self._lost.add(side, reason, store.refs(rows), rows if matches is None else matches)
+            self._lost.add(
+                side, reason, store.refs(rows), np.zeros_like(rows) if matches is None else matches
+            )
 
     # -- single match -----------------------------------------------------------------------------
 
@@ -395,32 +388,26 @@ class _Work:
             right_floor = min(right_floor, left_floor + spec.lower)
         for side, floor in ((Side.LEFT, left_floor), (Side.RIGHT, right_floor)):
             buffer, new = self._buffers[side], self._new[side]
-            leaving, times = buffer.cross(floor)
-            run = new.run.select(buffer.flags[new.run.row] < GONE)
-            past = run.time < buffer.floor
-            self._settle(
-                side,
-                np.concatenate([leaving, run.row[past]]),
-                np.concatenate([times, run.time[past]]),
-            )
-            buffer.add(run.select(~past))
+            self._settle(side, buffer.cross(floor, self._first_new[side]))
+            run = new.run.select((new.times >= buffer.floor) & (buffer.flags[new.run.row] < GONE))
+            buffer.add(run)
             self._pad(side, new.inert)
             self._counts[f"inert_{side}"] += len(new.inert)
             self._pad(side, new.invalid)
             self._counts[f"invalid_{side}"] += len(new.invalid)
             if not spec.type.pads(side):
-                self._lose(side, "invalid_time", new.invalid, np.zeros_like(new.invalid))
-            evicted = overflow(buffer, spec, run.key[~past])
+                self._lose(side, "invalid_time", new.invalid)
+            evicted = overflow(buffer, spec, run.key)
             if len(evicted):
                 self._evict(side, evicted)
 
-    def _settle(self, side: Side, rows: Ints, times: Ints) -> None:
+    def _settle(self, side: Side, rows: Ints) -> None:
         """Emit the final word on rows whose time has passed."""
         buffer = self._buffers[side]
         if side is Side.LEFT and self._spec.match.waits:
-            has = buffer.extra["commit"][rows] >= 0
-            values = (buffer.extra[name][rows[has]] for name in CHOICE)
-            self._emit_choices(Candidates(rows[has], times[has], *values))
+            chosen = rows[buffer.extra["commit"][rows] >= 0]
+            values = (buffer.extra[name][chosen] for name in CHOICE)
+            self._emit_choices(Candidates(chosen, buffer.times[chosen], *values))
         unmatched = rows[buffer.flags[rows] & MATCHED == 0]
         self._counts[f"decided_{side}"] += len(rows)
         self._pad(side, unmatched)
@@ -432,12 +419,12 @@ class _Work:
 
     def _evict(self, side: Side, rows: Ints) -> None:
         buffer = self._buffers[side]
-        self._lose(side, f"capped_{side}", rows, np.zeros_like(rows))
+        self._lose(side, f"capped_{side}", rows)
         if side is Side.RIGHT and self._spec.match.waits and self._spec.type.pads(side):
             # It may be a pending row's best match: whether it is padded is known when its time has passed.
             buffer.flags[rows] |= EVICTED
             return
-        self._settle(side, rows, buffer.store.take(TIME, rows).to_numpy())
+        self._settle(side, rows)
         buffer.discard(rows)
 
     def output(self) -> Output:

@@ -25,7 +25,8 @@ class Lost:
     """Collects lost rows of one step.
 
     Reasons: `late_left`, `late_right` (matches with rows that were already decided), `capped_left`,
-    `capped_right` (evicted by `max_per_key`), `invalid_time`.
+    `capped_right` (evicted by `max_per_key`), `beyond_retention` (a late row whose window reaches into what
+    the log no longer has), `invalid_time`.
     """
 
     def __init__(self) -> None:

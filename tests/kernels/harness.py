@@ -14,7 +14,17 @@ import pyarrow as pa
 from braid.kernels.blocks import BlockId
 from braid.kernels.interval import IntervalJoin, Output, Step
 from braid.kernels.side import Side
-from braid.kernels.spec import HASH, LIVE, MAX_TIME, MIN_TIME, TIME, JoinSpec, JoinType, MatchMode, OutputColumn
+from braid.kernels.spec import (
+    HASH,
+    LIVE,
+    MAX_TIME,
+    MIN_TIME,
+    TIME,
+    JoinSpec,
+    JoinType,
+    MatchMode,
+    OutputColumn,
+)
 
 Row = dict[str, object]
 
@@ -24,7 +34,14 @@ OUTPUT = (OutputColumn("l", Side.LEFT, "id"), OutputColumn("r", Side.RIGHT, "id"
 def schema(key_types: Sequence[pa.DataType]) -> pa.Schema:
     keys = [(f"__key{i}", kind) for i, kind in enumerate(key_types)]
     return pa.schema(
-        [(HASH, pa.int64()), (TIME, pa.int64()), (LIVE, pa.bool_()), *keys, ("id", pa.int64()), ("x", pa.float64())]
+        [
+            (HASH, pa.int64()),
+            (TIME, pa.int64()),
+            (LIVE, pa.bool_()),
+            *keys,
+            ("id", pa.int64()),
+            ("x", pa.float64()),
+        ]
     )
 
 
@@ -45,6 +62,7 @@ class MemorySource:
     def __init__(self, kind: pa.Schema) -> None:
         self._schema = kind
         self.blocks: dict[Side, dict[BlockId, pa.RecordBatch]] = {side: {} for side in Side}
+        self.seen: dict[Side, dict[BlockId, list[object]]] = {side: {} for side in Side}
         self._forgotten = {side: MIN_TIME for side in Side}
 
     def schema(self, side: Side) -> pa.Schema:
@@ -84,7 +102,10 @@ class Case:
     restarts: bool = True
     pairs: Counter[tuple[object, object]] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
-    lost: list[tuple[str, str, object, int]] = field(default_factory=list)
+    lost: list[tuple[str, str, object, int, int]] = field(default_factory=list)
+    """Side, reason, row id, matches, and the step."""
+    forget: bool = False
+    """Whether the log forgets blocks that the join no longer holds."""
     steps: list[tuple[list[BlockId], list[BlockId]]] = field(default_factory=list)
     source: MemorySource = field(init=False)
 
@@ -105,12 +126,15 @@ class Case:
                     if waiting[side]:
                         block, rows = waiting[side].pop(0)
                         self.source.blocks[side][block] = to_block(rows, kind, self.spec.keys)
+                        self.source.seen[side][block] = [row["id"] for row in rows]
                         admitted[side].append(block)
                 times[side] = max(times[side], self._stream_time(rng, side, waiting[side]))
             self._note(join.step(Step(admitted[Side.LEFT], admitted[Side.RIGHT], *times.values())))
             self.steps.append((admitted[Side.LEFT], admitted[Side.RIGHT]))
             if self.restarts and rng.random() < 0.4:
                 join = IntervalJoin(self.spec, self.source, join.snapshot())
+            if self.forget:
+                self._forget(rng, join)
         self._note(join.step(Step([], [], MAX_TIME, MAX_TIME)))
         assert join.pending == {Side.LEFT: 0, Side.RIGHT: 0}
         return self
@@ -122,13 +146,35 @@ class Case:
             return rng.choice((certain, certain + rng.randint(0, 20)))
         return certain - rng.choice((0, 0, 1, 5))
 
+    def _forget(self, rng: random.Random, join: IntervalJoin) -> None:
+        for side in Side:
+            old = [b for b in self.source.blocks[side] if b not in join.buffer(side).store.ids]
+            for block in old:
+                if rng.random() < 0.5:
+                    self.source.forget(side, block)
+
+    def arrivals(self) -> dict[object, int]:
+        """Step in which each row was admitted, by id."""
+        found = {}
+        for number, admitted in enumerate(self.steps):
+            for side, blocks in zip(Side, admitted, strict=True):
+                for block in blocks:
+                    found |= dict.fromkeys(self.source.seen[side][block], number)
+        return found
+
     def _note(self, out: Output) -> None:
         self.pairs.update(zip(out.rows["l"].to_pylist(), out.rows["r"].to_pylist(), strict=True))
         self.counts.update({k: v for k, v in out.counts.items() if not k.startswith(("pending", "blocks"))})
         for entry in out.lost.to_pylist():
             batch = self.source.read(Side(entry["side"]), BlockId(entry["commit"], entry["chunk"]))
             self.lost.append(
-                (entry["side"], entry["reason"], batch.column("id")[entry["row"]].as_py(), entry["matches"])
+                (
+                    entry["side"],
+                    entry["reason"],
+                    batch.column("id")[entry["row"]].as_py(),
+                    entry["matches"],
+                    len(self.steps),
+                )
             )
 
 
@@ -154,8 +200,14 @@ def expected(case: Case) -> Counter[tuple[object, object]]:
         MatchMode.EARLIEST: "r.__time, r.arrival",
         MatchMode.LATEST: "r.__time DESC, r.arrival",
     }[spec.match]
-    one = "" if spec.match is MatchMode.ALL else f"QUALIFY row_number() OVER (PARTITION BY l.id ORDER BY {rank}) = 1"
-    parts = [f"WITH m AS (SELECT l.id AS l, r.id AS r FROM left_rows l JOIN right_rows r ON {on} {one}) SELECT * FROM m"]
+    one = (
+        ""
+        if spec.match is MatchMode.ALL
+        else f"QUALIFY row_number() OVER (PARTITION BY l.id ORDER BY {rank}) = 1"
+    )
+    parts = [
+        f"WITH m AS (SELECT l.id AS l, r.id AS r FROM left_rows l JOIN right_rows r ON {on} {one}) SELECT * FROM m"
+    ]
     if spec.type.pads(Side.LEFT):
         parts.append("SELECT id, NULL FROM left_rows WHERE id NOT IN (SELECT l FROM m)")
     if spec.type.pads(Side.RIGHT):
@@ -173,6 +225,3 @@ def _connection() -> duckdb.DuckDBPyConnection:
     if not _CONNECTIONS:
         _CONNECTIONS.append(duckdb.connect(config={"threads": 1}))
     return _CONNECTIONS[0]
-
-
-__all__ = ["OUTPUT", "Case", "JoinType", "expected"]

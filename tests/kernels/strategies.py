@@ -23,7 +23,11 @@ KEY_VALUES = {
     pa.date32(): [datetime.date(2020, 1, 1), datetime.date(1969, 12, 31)],
     pa.timestamp("us"): [datetime.datetime(2020, 1, 1), datetime.datetime(2020, 1, 1, 0, 0, 0, 1)],
     pa.decimal128(10, 2): [decimal.Decimal("1.00"), decimal.Decimal("-1.50")],
-    pa.struct([("a", pa.int64()), ("b", pa.string())]): [{"a": 1, "b": "x"}, {"a": 1, "b": None}, {"a": 2, "b": "x"}],
+    pa.struct([("a", pa.int64()), ("b", pa.string())]): [
+        {"a": 1, "b": "x"},
+        {"a": 1, "b": None},
+        {"a": 2, "b": "x"},
+    ],
 }
 
 
@@ -67,7 +71,9 @@ def cases(
         keys=len(key_types),
         output=OUTPUT,
         match=draw(st.sampled_from(matches)),
-        residual=draw(st.sampled_from([None, Compare("<", ColumnRef(Side.LEFT, "x"), ColumnRef(Side.RIGHT, "x"))])),
+        residual=draw(
+            st.sampled_from([None, Compare("<", ColumnRef(Side.LEFT, "x"), ColumnRef(Side.RIGHT, "x"))])
+        ),
         max_per_key=draw(st.integers(1, 3)) if caps else None,
         late_lookup=late_lookup,
     )
