@@ -13,7 +13,7 @@ _ATOMIC = (types.Family.NUMBER, types.Family.STRING, types.Family.BOOLEAN, types
 
 def type_of(expression: exp.Expr) -> str | None:
     """The Spark SQL type of an expression or part of one; None for a bare NULL."""
-    found = _TYPER.of(expression)
+    found = _typer().of(expression)
     return found if isinstance(found, str) else None
 
 
@@ -24,7 +24,7 @@ def same_type(expression: exp.Expr, type_: str) -> bool:
 
 def common_type(left: exp.Expr, right: exp.Expr) -> str | None:
     """The type in which two expressions are compared, or None when they cannot be."""
-    found = _TYPER.relate(left, right, "=")
+    found = _typer().relate(left, right, "=")
     return found if isinstance(found, str) else None
 
 
@@ -44,4 +44,6 @@ def _of_column(node: exp.Column) -> str | None:
     return None if node.type is None else types.from_sqlglot(node.type)
 
 
-_TYPER = Typer(_of_column, Span(0, 0))
+def _typer() -> Typer:
+    """A new one each time: it remembers nodes by identity, which outlives short-lived expressions."""
+    return Typer(_of_column, Span(0, 0))
