@@ -109,12 +109,14 @@ def find_bounds(
         _report_missing(chosen, rejected, parts, sides, span, example, report)
         return None
     lower, upper = max(lowers), min(uppers)
-    place = Span(*span_of_all([parts[bound.part].span for bound in chosen]))
+    place = span_of_all([parts[bound.part].span for bound in chosen])
     if lower > upper:
+        times = (chosen[0].left.sql(), chosen[0].right.sql())
         report.add(
             "PQL405",
             place,
-            f"the time window is empty: it starts at {in_words(lower)} and ends at {in_words(upper)}",
+            f"the time window is empty: {times[1]} would be from {in_words(lower)} to {in_words(upper)} "
+            f"after {times[0]}",
             "swap the bounds, or widen the window",
         )
         return None
@@ -272,17 +274,14 @@ def _report_missing(
             f"add AND {right} {other} {left} {sign} INTERVAL '3 minutes', or how long it may be",
         )
         return
-    left, right = example
+    shifted = _number_shift(parts, sides)
+    (left, right), place = shifted or (example, span)
     window = f"{right} BETWEEN {left} - INTERVAL '3 minutes' AND {left} + INTERVAL '3 minutes'"
     hint = f"add AND {window}, or how long it may be"
-    inside = [
-        part for part in parts if isinstance(part.expression, exp.Or) and _has_interval(part.expression)
-    ]
-    if inside:
+    if any(isinstance(part.expression, exp.Or) and _has_interval(part.expression) for part in parts):
         hint = f"bounds inside OR do not count, as they do not always hold; {hint}"
-    elif _number_shift(parts, sides):
-        hint = f"times are shifted by an INTERVAL, not by a number; {hint}"
-    place = _number_shift(parts, sides) or span
+    elif shifted:
+        hint = f"shift times by an INTERVAL, not by a number: {window}"
     report.add("PQL401", place, "the join has no time bound, so its rows would have to be kept forever", hint)
 
 
@@ -290,11 +289,13 @@ def _has_interval(tree: exp.Expr) -> bool:
     return tree.find(exp.Interval) is not None
 
 
-def _number_shift(parts: Sequence[Part], sides: Sides) -> Span | None:
-    """Where times of both sides seem to be compared with numbers added, as in `r.t <= l.t + 60`."""
+def _number_shift(parts: Sequence[Part], sides: Sides) -> tuple[tuple[str, str], Span] | None:
+    """The columns and the place of a comparison such as `r.t <= l.t + 60`."""
     for part in parts:
         if isinstance(part.expression, exp.Between | exp.LT | exp.LTE | exp.GT | exp.GTE):
-            shifted = part.expression.find(exp.Add, exp.Sub)
-            if shifted is not None and sides.split(part.expression) == (True, True):
-                return part.span
+            columns = list(part.expression.find_all(exp.Column))
+            left = [column.sql() for column in columns if column.table in sides.left]
+            right = [column.sql() for column in columns if column.table == sides.right]
+            if left and right and part.expression.find(exp.Add, exp.Sub):
+                return (left[0], right[0]), part.span
     return None

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from braid.lang import functions, types
+from braid.lang.dialect import DIALECT
 from braid.lang.evidence import Term, known
 
 _LETTER = re.compile(r"\b[TKV]\b")
@@ -163,6 +165,21 @@ def _map(walk: Walk, arguments: Sequence[exp.Expr], letters: dict[str, Term]) ->
     return None if None in parts else f"map<{parts[0]},{parts[1]}>"
 
 
+def _parsed(walk: Walk, arguments: Sequence[exp.Expr], letters: dict[str, Term]) -> Term:
+    """FROM_JSON and its relatives: the type is what the schema, if it is a literal, says."""
+    schema = arguments[1]
+    if not isinstance(schema, exp.Literal) or not schema.is_string:
+        return None
+    for text in (schema.name, f"STRUCT<{schema.name}>"):
+        try:
+            found = types.from_sqlglot(exp.DataType.build(text, dialect=DIALECT))
+        except SqlglotError:
+            continue
+        if found is not None:
+            return found
+    return None
+
+
 def _struct(walk: Walk, arguments: Sequence[exp.Expr], letters: dict[str, Term]) -> Term:
     fields = []
     for number, argument in enumerate(arguments, 1):
@@ -188,6 +205,7 @@ _RESULTS: dict[str, Callable[[Walk, Sequence[exp.Expr], dict[str, Term]], Term]]
     **{name: _operation(symbol) for name, symbol in _OPERATIONS.items()},
     **dict.fromkeys(("ceil", "ceiling", "floor"), _whole),
     **dict.fromkeys(("round", "bround"), _round),
+    **dict.fromkeys(("from_json", "from_csv", "from_xml"), _parsed),
     "concat": _concat,
     "reverse": _reverse,
     "map": _map,

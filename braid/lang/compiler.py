@@ -52,6 +52,7 @@ def compile_text(text: str, filename: str = "<pql>") -> Query:
     builder = _Builder(names, types, report)
     views = tuple(view for view in map(builder.view, range(len(names.views))) if view is not None)
     tables = tuple(table for table in map(builder.table, range(len(names.tables))) if table is not None)
+    _check_outputs(tables, names, report)
     times = event_times(names.inputs, views, tables)
     inputs = tuple(builder.input(table, times.get(table.name.text, ())) for table in names.inputs)
     if not program.tables and not program.broken:
@@ -68,6 +69,23 @@ def compile_text(text: str, filename: str = "<pql>") -> Query:
         source=source,
         warnings=warnings,
     )
+
+
+def _check_outputs(tables: tuple[Table, ...], names: Names, report: Report) -> None:
+    """The log has one writer per category, and other storages are better off with one too."""
+    places = {syntax.name.text: syntax.storage.span for syntax, _, _ in names.tables}
+    seen: dict[tuple[str, str], str] = {}
+    for table in tables:
+        key = (table.storage.kind, table.storage.name)
+        if key in seen and table.storage.kind != "console":
+            report.add(
+                "PQL505",
+                places[table.name],
+                f'table "{seen[key]}" already writes to {table.storage.name}',
+                "choose another name",
+                [Note(places[seen[key]], "the first one is here")],
+            )
+        seen.setdefault(key, table.name)
 
 
 def _application(program: Program, report: Report) -> Application:
@@ -146,7 +164,7 @@ class _Builder:
         return None if found is None else Storage(syntax.storage.kind.text, *found, shard_by)
 
     def _select(self, name: Name, select: ResolvedSelect) -> Select | JoinSelect | None:
-        if not select.sound:
+        if not select.sound or name.text in self._types.faulty:
             return None
         columns = tuple(
             OutputColumn(

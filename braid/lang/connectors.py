@@ -69,6 +69,7 @@ def _read(call: Call, kinds: Mapping[str, _Kind], what: str, report: Report) -> 
     unnamed = [argument for argument in call.arguments if argument.name is None]
     for extra in unnamed[1:] if kind.main else unnamed:
         report.add("PQL502", extra.span, f'"{extra.value}" has no name', "write name = value")
+    before = len(report.errors)
     if kind.options is not None:
         for key, argument in named.items():
             if key not in (kind.main, *kind.options):
@@ -82,6 +83,8 @@ def _read(call: Call, kinds: Mapping[str, _Kind], what: str, report: Report) -> 
         main = unnamed[0]
     elif main is not None and unnamed:
         report.add("PQL501", main.span, f"the {kind.main} is given twice")
+    if main is None and len(report.errors) > before:
+        return None
     if main is None or not main.value.strip():
         upper = call.kind.text.upper()
         report.add(
@@ -122,5 +125,5 @@ def read_options(name: Name, arguments: Sequence[Argument], report: Report) -> O
         try:
             parse_options({key: argument.value})
         except ConfigError as error:
-            report.add("PQL502", argument.span, error.what, error.hint)
+            report.add("PQL502", argument.span, error.what.replace("Value error, ", ""), error.hint)
     return tuple((key, argument.value) for key, argument in named.items())

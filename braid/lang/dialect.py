@@ -127,7 +127,14 @@ def _quiet_tokenizer(source: SourceText) -> Iterator[None]:
         cause = error.__cause__ or error
         match = re.search(r"Missing (\S+) from \d+:(\d+)", str(cause))
         if match is None:
-            start = min(getattr(error, "start", None) or 0, max(len(source.text) - 1, 0))
+            start = max(0, source.text.rfind("/*"))
+            if source.text.startswith("/*", start):
+                raise ClauseError(
+                    "PQL100",
+                    Span(start, start + 2),
+                    "the comment that starts here has no end",
+                    "close it with */",
+                ) from None
             raise ClauseError(
                 "PQL100", Span(start, start + 1), "the text cannot be split into tokens"
             ) from None
@@ -200,6 +207,8 @@ def _syntax_problem(error: _LocatedError, tokens: list[Token], whole: Span) -> C
         token = tokens[-1]
     if "Expecting )" in message:
         return ClauseError("PQL101", token_span(token), f'")" is missing at or before {show(token)}')
+    if "Expected END" in message:
+        return ClauseError("PQL101", whole, "this CASE has no END", "write CASE WHEN ... THEN ... END")
     if token is tokens[-1] and ("Expected" in message or "Expecting" in message or "Required" in message):
         return ClauseError("PQL101", token_span(token), f"the expression ends too early, after {show(token)}")
     hint = suggest(token.text, KEYWORDS) if token.text.upper() not in KEYWORDS else None

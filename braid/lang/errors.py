@@ -50,6 +50,7 @@ CODES = {
     "PQL502": "a value that an option does not take",
     "PQL503": "a source or storage that does not exist",
     "PQL504": "a source or storage without a needed argument",
+    "PQL505": "two tables that write to the same place",
     "PQL901": "warning: an input table that nothing reads",
     "PQL902": "warning: a view that nothing reads",
     "PQL903": "warning: a program that stores nothing",
@@ -165,11 +166,13 @@ class Report:
             raise PqlError(self.source, self.errors)
 
 
-def suggest(word: str, known: Iterable[str], *, listing: str | None = None) -> str | None:
-    """A hint for a misspelt word: the nearest known one, else (with `listing`) all of them."""
+def suggest(
+    word: str, known: Iterable[str], *, listing: str | None = None, cutoff: float = 0.6
+) -> str | None:
+    """A hint for a misspelt word: the nearest known one, and (with `listing`) all of them."""
     options = list(dict.fromkeys(known))
     by_lower = {option.lower(): option for option in options}
-    near = difflib.get_close_matches(word.lower()[:80], by_lower, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(word.lower()[:80], by_lower, n=1, cutoff=cutoff)
     parts = [f"did you mean {by_lower[near[0]]}?"] if near else []
     if listing is not None:
         shown = ", ".join(options[:20]) + (", ..." if len(options) > 20 else "")

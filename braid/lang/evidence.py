@@ -76,8 +76,8 @@ class Variable:
                 return best.type, best
         return None, None
 
-    def report_conflict(self, report: Report) -> None:
-        """Report two certain uses that no one type can serve."""
+    def report_conflict(self, report: Report) -> bool:
+        """Report two certain uses that no one type can serve; whether there were any."""
         certain = [item for item in self.root().evidence if item.strength is Strength.CERTAIN]
         for first in certain[:1]:
             other = next((item for item in certain if not types.compatible(first.type, item.type)), None)
@@ -89,6 +89,8 @@ class Variable:
                     "declare its type in CREATE INPUT TABLE and CAST it where another one is needed",
                     [Note(first.span, f"here it is {first.why}")],
                 )
+                return True
+        return False
 
 
 def _wider(first: Evidence, second: Evidence) -> Evidence:

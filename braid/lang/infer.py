@@ -29,6 +29,8 @@ class Types:
     columns: dict[Key, str | None] = field(default_factory=dict)
     origins: dict[Key, Note] = field(default_factory=dict)
     """Why a column whose type is inferred has that type."""
+    faulty: set[str] = field(default_factory=set)
+    """Views and tables with type errors."""
 
 
 def infer_types(names: Names, report: Report) -> Types:
@@ -44,17 +46,17 @@ def infer_types(names: Names, report: Report) -> Types:
             break
         for variable in variables:
             variable.root().guess = guesses[id(variable)]
+    roots = dict.fromkeys(variable.root() for variable in variables)
+    conflicts = {variable for variable in roots if variable.report_conflict(report)}
     result = Types()
     for key, term in terms.items():
         if isinstance(term, Variable):
             found, evidence = term.root().decide()
-            result.columns[key] = found or LAST_RESORT
+            result.columns[key] = None if term.root() in conflicts else found or LAST_RESORT
             if evidence is not None:
                 result.origins[key] = Note(evidence.span, f'"{term.label}" is {evidence.why} here')
         elif not _is_view_column(key, names):
             result.columns[key] = term
-    for variable in dict.fromkeys(variable.root() for variable in variables):
-        variable.report_conflict(report)
     _walk(names, dict(result.columns), report, result)
     return result
 
@@ -101,6 +103,7 @@ def _select(
 ) -> dict[Key, Term]:
     if report is not None and not select.sound:
         report = None
+    start = len(report.errors) if report is not None else 0
     typer = Typer(_lookup(select.tables, terms), select.syntax.span, report, _origins(select, result))
     for join in select.joins:
         for part in join.on:
@@ -116,15 +119,23 @@ def _select(
             continue
         assert not isinstance(term, Variable)
         result.columns[name.text, item.name.text] = term
-        if term is None and len(report.errors) == before:
-            example = "STRING" if isinstance(item.expression, exp.Null) else "type"
+        if term is None and len(report.errors) == before and not _in_conflict(item.expression, terms, select):
+            null = isinstance(item.expression, exp.Null)
             report.add(
                 "PQL304",
                 item.span,
                 f'the type of "{item.name.text}" cannot be inferred',
-                f"write CAST(... AS {example})",
+                "write CAST(NULL AS STRING), or another type" if null else "write CAST(... AS type)",
             )
+    if result is not None and report is not None and len(report.errors) > start:
+        result.faulty.add(name.text)
     return outputs
+
+
+def _in_conflict(tree: exp.Expr, terms: dict[Key, Term], select: ResolvedSelect) -> bool:
+    """Whether a column in the expression has no type because of an error elsewhere."""
+    find = _lookup(select.tables, terms)
+    return any(find(column) is None for column in tree.find_all(exp.Column))
 
 
 def _lookup(tables: dict[str, str], terms: dict[Key, Term]) -> Callable[[exp.Column], Term]:

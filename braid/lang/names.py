@@ -139,12 +139,14 @@ def _check_columns(names: list[Name], report: Report) -> None:
                 "names with two leading underscores are reserved" if name.text.startswith("__") else None,
             )
         if name.key in seen:
+            first = seen[name.key]
+            star = first.span == name.span
             report.add(
                 "PQL205",
                 name.span,
                 f'there are two columns "{name.text}"',
-                "give one of them another name",
-                [Note(seen[name.key].span, "the first one is here")],
+                "name the columns, or use alias.* EXCEPT (...)" if star else "give one of them another name",
+                [] if star else [Note(first.span, "the first one is here")],
             )
         seen.setdefault(name.key, name)
 

@@ -97,7 +97,7 @@ class Reader:
             last = token_span(self.tokens[-1])
             return ClauseError("PQL101", last, f"the statement ends after this, but {wanted} is expected")
         hint = suggest(token.text, words) if words else None
-        if not hint and words and what and len(words) <= LISTS_FROM:
+        if not hint and what and 1 < len(words) <= LISTS_FROM and not any(word in what for word in words):
             hint = f"one of {', '.join(words)}"
         return ClauseError("PQL101", token_span(token), f"{wanted} is expected, not {show(token)}", hint)
 
@@ -113,16 +113,22 @@ class Reader:
         first = token.text[:1]
         return first == "_" or (first.isalnum() and token.text.upper() not in _OPERATORS)
 
-    def take_until(self, stops: Collection[str], soft: Collection[str] = ()) -> list[Token]:
+    def take_until(
+        self, stops: Collection[str], soft: Collection[str] = (), *, angles: bool = False
+    ) -> list[Token]:
         """Read tokens up to one of `stops` outside parentheses.
 
-        A word of `soft` stops only where an operand has just ended, as it may also be a column's name.
+        A word of `soft` may also be a column's name; it stops where an operand has just ended, or before a
+        further word, as two names never follow each other in an expression. With `angles`, < and > are
+        parentheses too, as in types.
         """
         start, depth = self.index, 0
         while (token := self.token()) is not None:
             if depth == 0 and self._stops(start, stops, soft):
                 break
             depth += (token.token_type in _OPEN) - (token.token_type in _CLOSE)
+            if angles:
+                depth += (token.text == "<") - token.text.count(">")
             if depth < 0:
                 break
             self.index += 1
@@ -136,7 +142,12 @@ class Reader:
             return False
         if word in stops:
             return True
-        return word in soft and self.index > start and self.ends_operand(self.index - 1)
+        if word not in soft:
+            return False
+        following = self.token(1)
+        if following is not None and _is_name(following) and following.text.upper() not in _OPERATORS:
+            return True
+        return self.index > start and self.ends_operand(self.index - 1)
 
     def arguments(self) -> tuple[Argument, ...]:
         """Read `(value, name = value, ...)`."""

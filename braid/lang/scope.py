@@ -119,11 +119,12 @@ class Scope:
     def _unknown_bare(self, name: str, qualified: bool, place: Span) -> None:
         if qualified:
             aliases = [alias.text for alias, _ in self.relations.values()]
+            hidden = [a.text for a, d in self.relations.values() if d.name.key == name.lower()]
             self.report.add(
                 "PQL201",
                 place,
                 f'there is no table or column "{name}" in this FROM clause',
-                suggest(name, aliases, listing="tables here"),
+                f"it is called {hidden[0]} here" if hidden else suggest(name, aliases, listing="tables here"),
             )
             return
         if name.lower() in self.outputs:

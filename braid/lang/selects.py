@@ -25,10 +25,10 @@ _UNSUPPORTED = {
     "LIMIT": "a stream has no end: filter rows with WHERE",
     "OFFSET": "a stream has no end: filter rows with WHERE",
     "QUALIFY": "window functions over streams are not supported: use MATCH to pick one match of a join",
-    "UNION": "write one table per part with the same storage",
+    "UNION": "write one table per part",
     "INTERSECT": "write it as a join with a time window",
-    "EXCEPT": "write it as a LEFT JOIN with WHERE ... IS NULL in a view on top",
-    "MINUS": "write it as a LEFT JOIN with WHERE ... IS NULL in a view on top",
+    "EXCEPT": "write LEFT JOIN, and WHERE ... IS NULL on a column of the right side",
+    "MINUS": "write LEFT JOIN, and WHERE ... IS NULL on a column of the right side",
     "LATERAL": "row-generating functions are not supported: expand the rows before they are published",
     "PIVOT": "write one column per value with CASE",
     "TABLESAMPLE": "filter by a hash of the key, such as WHERE pmod(hash(key), 100) < 10",
@@ -50,7 +50,7 @@ _REFUSED_JOINS = {
     "CROSS": "a streaming join needs a time window: write JOIN ... ON with time bounds",
     "NATURAL": "write the equalities and the time bounds in ON",
     "SEMI": "write INNER JOIN ... ON ... MATCH FIRST and select columns of the left side only",
-    "ANTI": "write LEFT JOIN, and WHERE r.column IS NULL in a view on top",
+    "ANTI": "write LEFT JOIN, and WHERE ... IS NULL on a column of the right side",
     "ASOF": "write JOIN ... ON with time bounds and MATCH LATEST",
     "TIMESERIES": "write JOIN ... ON with time bounds and MATCH NEAREST",
 }
@@ -108,6 +108,9 @@ def _items(reader: Reader) -> tuple[list[ItemSyntax], bool]:
         try:
             items.append(_item(reader, tokens, start))
         except ClauseError as problem:
+            if reader.done:
+                # An open parenthesis has swallowed the rest of the statement.
+                raise
             reader.report.record(problem.diagnostic)
             complete = False
         if not reader.accept(","):

@@ -7,7 +7,7 @@ from itertools import pairwise
 from sqlglot.tokenizer_core import Token, TokenType
 
 from braid.lang import types
-from braid.lang.dialect import parse_condition, parse_type, show, token_span, tokenize
+from braid.lang.dialect import KEYWORDS, parse_condition, parse_type, show, token_span, tokenize
 from braid.lang.errors import ClauseError, Report, suggest
 from braid.lang.reader import Reader
 from braid.lang.selects import parse_select
@@ -24,6 +24,7 @@ from braid.lang.syntax import (
 )
 
 UNITS = ("SECONDS", "MILLISECONDS", "MICROSECONDS")
+_CLAUSES = ("WHERE", "JOIN", "MATCH", "STORAGE", "LEFT", "RIGHT", "INNER", "FULL")
 _STATEMENTS = ("APPLICATION", "INPUT", "VIEW", "TABLE")
 
 
@@ -131,7 +132,7 @@ def _input(reader: Reader) -> InputSyntax:
 def _column(reader: Reader) -> ColumnSyntax:
     start = reader.index
     name = reader.name("the name of a column")
-    tokens = reader.take_until((",",))
+    tokens = reader.take_until((",",), angles=True)
     # `take_until` also stops at the parenthesis that closes the list.
     type_ = _type(tokens, reader) if tokens else None
     return ColumnSyntax(name, type_, reader.since(start))
@@ -167,7 +168,7 @@ def _view(reader: Reader) -> ViewSyntax:
         raise ClauseError(
             "PQL101", reader.span(), "a view is not stored", "use CREATE TABLE to store its rows"
         )
-    _finish_select(reader, ())
+    _finish_select(reader, "the end of the statement")
     return ViewSyntax(name, select)
 
 
@@ -190,7 +191,7 @@ def _table(reader: Reader) -> TableSyntax:
             'end it with STORAGE SCRIBE(category = "..."), or use CREATE VIEW',
         )
     if not reader.accept("STORAGE"):
-        _finish_select(reader, ("STORAGE",))
+        _finish_select(reader, "STORAGE")
     storage = _call(reader, 'a storage such as SCRIBE(category = "...")')
     shard_by = None
     if reader.accept("SHARD"):
@@ -202,9 +203,14 @@ def _table(reader: Reader) -> TableSyntax:
     return TableSyntax(name, select, storage, shard_by)
 
 
-def _finish_select(reader: Reader, expected: tuple[str, ...]) -> None:
-    if not reader.done:
-        wanted = (
-            ", ".join(("JOIN", "WHERE", *expected)) if expected else "JOIN, WHERE or the end of the statement"
-        )
-        raise reader.unexpected(("WHERE", "JOIN", "MATCH", "STORAGE"), wanted)
+def _finish_select(reader: Reader, last: str) -> None:
+    """Require the end of a SELECT; `last` says what else may follow it."""
+    if reader.done:
+        return
+    # A misspelt keyword has been read as an alias: `FROM clicks WERE cost > 1`.
+    before, hint = reader.token(-1), None
+    if before is not None and reader.word(-1) not in KEYWORDS:
+        hint = suggest(before.text, _CLAUSES)
+    if before is not None and hint is not None:
+        raise ClauseError("PQL101", token_span(before), f"{show(before)} is not expected here", hint)
+    raise reader.unexpected(_CLAUSES, f"JOIN, WHERE or {last}")

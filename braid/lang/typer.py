@@ -80,8 +80,12 @@ class Typer:
                 term.add(Evidence(*evidence, self.span(node), why))
         elif term is not None and not _fits(kind, term):
             hint = f"CAST it to {'DOUBLE' if kind == 'number' else kind.upper()}"
-            if kind == "number" and types.family(term) is Family.TIME:
+            if kind == "boolean":
+                hint = "write a condition, such as a comparison"
+            elif kind == "number" and types.family(term) is Family.TIME:
                 hint = "shift times with an INTERVAL, or CAST to a number first"
+            elif kind == "timestamp" and types.family(term) is Family.NUMBER:
+                hint = "declare it without a type and name it with TIME, or use TIMESTAMP_SECONDS(...)"
             self.complain(
                 "PQL302", node, f"{user} takes {_article(kind)}, but this is {_article(term)}", hint, [node]
             )
@@ -113,7 +117,8 @@ class Typer:
         if literals and _literal_time(right, first):
             return first
         text = f"{user} needs operands of one type, not {_article(str(first))} and {_article(str(second))}"
-        self.complain("PQL301", left, text, f"CAST one side, for example to {second}", [left, right], right)
+        target = first if first == "string" else second
+        self.complain("PQL301", left, text, f"CAST one side, for example to {target}", [left, right], right)
         return None
 
     def unify(self, nodes: Sequence[exp.Expr], user: str) -> Term:
@@ -277,7 +282,8 @@ class Typer:
         if symbol in ("+", "-") and known(left) == "date" and kinds[1] is Family.NUMBER:
             return "date"
         sides = [_article(known(term) or "column") for term in (left, right)]
-        unit = "write INTERVAL '10 seconds' instead of a number" if Family.NUMBER in kinds else None
+        shift = symbol in ("+", "-") and Family.NUMBER in kinds
+        unit = "write INTERVAL '10 seconds' instead of a number" if shift else None
         self.complain(
             "PQL302",
             node,

@@ -76,6 +76,8 @@ def _refuse(node: exp.Expr, span: Span, report: Report) -> None:
         # CURRENT_TIMESTAMP and the like, which need no parentheses.
         _check_function(node, node.sql_name(), span, report)
     elif isinstance(node, exp.Star):
+        if node.parent is not None and node.parent.name.lower() in functions.MANY_ROWS:
+            return
         report.add("PQL104", span, "* is not expected inside an expression", "name the columns")
     elif isinstance(node, exp.Placeholder | exp.Parameter | exp.SessionParameter):
         report.add("PQL104", span, "parameters are not supported", "write the value")
@@ -112,7 +114,9 @@ def _check_function(node: exp.Expr, name: str, span: Span, report: Report) -> No
     elif key in functions.MANY_ROWS:
         report.add("PQL213", place, f"function {key} is not a function of one row", _MANY_ROWS_HINT)
     elif key not in functions.signatures():
-        hint = suggest(key, functions.signatures()) or "PQL has the built-in functions of Spark SQL"
+        hint = (
+            suggest(key, functions.signatures(), cutoff=0.7) or "PQL has the built-in functions of Spark SQL"
+        )
         report.add("PQL210", place, f"function {key} does not exist", hint)
     else:
         _check_count(node, key, place, report)
