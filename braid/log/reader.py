@@ -14,6 +14,7 @@ from braid.log.layout import HASH, MAGIC_LENGTH, commit_path, data_path
 from braid.log.records import Block, Chunk, Commit, FileEntry
 from braid.log.sealed import checksum
 from braid.log.storage import Storage, naming
+from braid.log.timeindex import TimeIndex
 
 if TYPE_CHECKING:
     from braid.log.category import Category
@@ -32,6 +33,7 @@ class Reader:
         self._commit = lru_cache(COMMITS_KEPT)(self._load)
         self._file = lru_cache(FILES_KEPT)(self._open)
         self._block = lru_cache(BLOCKS_KEPT)(self._decode)
+        self._indexes: dict[str, TimeIndex] = {}
 
     @property
     def first(self) -> int:
@@ -88,6 +90,16 @@ class Reader:
         if parts:
             return pa.concat_batches(parts)
         return self._select(self._block(commit, blocks[0]).slice(0, 0), columns)
+
+    def overlapping(self, column: str, until: tuple[int, int], low: int, high: int) -> list[tuple[int, int]]:
+        """Commit and chunk numbers, up to and including `until`, that may hold times within `[low, high]`.
+
+        Each commit record is looked at once; after that, a search costs a scan of four numbers per chunk.
+        """
+        index = self._indexes.setdefault(column, TimeIndex(column))
+        index.forget(self.first)
+        index.extend(self.commit(n) for n in range(index.next, until[0] + 1))
+        return index.overlapping(until, low, high)
 
     def rows(self, commit: int, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of a commit, chunk by chunk in arrival order; within a chunk they are sorted by hash."""

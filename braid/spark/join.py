@@ -16,10 +16,11 @@ from braid.errors import StateError
 from braid.jsonrows import json_rows
 from braid.kernels.blocks import BlockId
 from braid.kernels.interval import IntervalJoin, Output, Step
+from braid.kernels.logblocks import LogBlocks
 from braid.kernels.side import Side
 from braid.kernels.spec import JoinSpec
 from braid.log.layout import shard_range
-from braid.spark.blocks import LogBlocks
+from braid.plan.names import is_special
 from braid.spark.notes import DROP, NOTE, counts_note, note_array
 from braid.spark.readers import reader
 
@@ -172,11 +173,17 @@ def _lost(lost: pa.Table, blocks: LogBlocks) -> pa.Array:
     ):
         batch = blocks.read(Side(group["side"]), BlockId(group["commit"], group["chunk"]))
         rows = batch.take(pa.array(group["row_list"]))
-        payload = [name for name in rows.schema.names if not name.startswith("__")]
-        texts = json_rows(rows, payload)
+        texts = json_rows(_readable(rows))
         reasons = pa.repeat(str(group["reason"]), len(texts))
         notes.append(note_array(DROP, reasons, pa.repeat(str(group["side"]), len(texts)), texts))
     return pa.concat_arrays(notes)
+
+
+def _readable(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The payload of rows, under the names that the program knows."""
+    names = [name for name in rows.schema.names if not is_special(name)]
+    plain = [name.removeprefix("__left_").removeprefix("__right_") for name in names]
+    return pa.RecordBatch.from_arrays([rows.column(name) for name in names], names=plain)
 
 
 def _encode(batch: pa.RecordBatch) -> bytes:

@@ -10,7 +10,6 @@ from braid.kernels.blocks import BlockId
 from braid.kernels.side import Side
 from braid.kernels.spec import HASH, LIVE, MIN_TIME, TIME, JoinSpec
 from braid.log.reader import Reader
-from braid.log.records import TimeStats
 
 
 class LogBlocks:
@@ -44,13 +43,8 @@ class LogBlocks:
 
     def overlapping(self, side: Side, until: BlockId, low: int, high: int) -> Sequence[BlockId]:
         """Blocks up to and including `until` that may hold event times within `[low, high]`."""
-        reader = self._readers[side]
-        return [
-            BlockId(number, chunk.index)
-            for number in range(reader.first, until.commit + 1)
-            for chunk in reader.commit(number).chunks
-            if (number, chunk.index) <= until and _overlaps(chunk.times.get(TIME), low, high)
-        ]
+        found = self._readers[side].overlapping(TIME, until, low, high)
+        return [BlockId(*address) for address in found]
 
     def forgotten(self, side: Side) -> int:
         """Largest event time that retention has removed."""
@@ -65,9 +59,3 @@ def _columns(reader: Reader, side: Side, spec: JoinSpec) -> tuple[str, ...]:
     if LIVE in reader.category.schema.names:
         wanted[LIVE] = None
     return tuple(wanted)
-
-
-def _overlaps(times: TimeStats | None, low: int, high: int) -> bool:
-    if times is None or times.min is None or times.max is None:
-        return False
-    return times.min <= high and times.max >= low
