@@ -73,10 +73,6 @@ class Distribution:
         """Sketch an array of event times."""
         return cls.from_bytes(sketch_bytes(times, k))
 
-    def to_bytes(self) -> list[bytes]:
-        """The serialised sketches that this distribution is made of."""
-        return [part.serialize() for part in self._parts]
-
     def merge(self, other: Distribution) -> Distribution:
         """The distribution of both together."""
         return Distribution(self._parts + other._parts)

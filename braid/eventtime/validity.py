@@ -82,10 +82,11 @@ def _micros(times: pa.Array | pa.ChunkedArray) -> pa.Array:
     return array
 
 
-def plausible_floor(times: Distribution, horizon: int) -> int:
+def plausible_floor(times: Distribution, horizon: int, known: int = MIN_TIME) -> int:
     """The event time below which rows take no part in estimating stream time.
 
     Clocks that were never set (1970) would otherwise hold stream time back for ever as soon as they are
-    more than the percentile. The median stands firm until half of the rows are such.
+    more than the percentile. The median stands firm until half of the rows are such; `known` is how far
+    the stream is known to have come, for chunks of so few rows that the median is one of them.
     """
-    return times.quantile(0.5) - horizon
+    return max(times.quantile(0.5), known) - horizon

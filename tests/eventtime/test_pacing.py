@@ -1,0 +1,295 @@
+import dataclasses
+import itertools
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from braid.config import parse_options
+from braid.errors import ConfigError, StateError
+from braid.eventtime.ascending import Ascending
+from braid.eventtime.calibrated import Calibrated
+from braid.eventtime.chunk import MAX_TIME, MIN_TIME, START, ChunkTimes, Position
+from braid.eventtime.offset import Offset
+from braid.eventtime.pacing import Decision, PacingConfig, SideStatus, next_offset
+from braid.eventtime.propagated import Propagated
+from braid.kernels import spec
+from braid.testing.streams import MINUTE, MONDAY, SECOND, chunk_of
+
+BOUND = 10 * MINUTE
+EXACT = Propagated()
+
+
+def stream(*minutes: float, rows: int = 100, start: int = 0) -> list[ChunkTimes]:
+    """Chunks whose stream time is known exactly: one commit each, with a watermark."""
+    return [
+        chunk_of([MONDAY + int(m * MINUTE)] * rows, start + i, watermark=MONDAY + int(m * MINUTE))
+        for i, m in enumerate(minutes)
+    ]
+
+
+def config(upper: int = BOUND, **options) -> PacingConfig:
+    defaults = {"slack": MINUTE, "left": EXACT, "right": EXACT}
+    return PacingConfig(upper, **{**defaults, **options})
+
+
+def minutes(decision: Decision) -> tuple[float, float]:
+    return tuple((side.stream_time - MONDAY) / MINUTE for side in (decision.left, decision.right))
+
+
+def test_the_limits_of_time_are_those_of_the_kernels() -> None:
+    assert (MIN_TIME, MAX_TIME) == (spec.MIN_TIME, spec.MAX_TIME)
+
+
+def test_right_is_paused_when_it_is_ahead_of_the_window() -> None:
+    left, right = stream(0), stream(*range(0, 30))
+    found = next_offset(Offset.start(0), left, right, config(), now=0)
+    assert minutes(found) == (0, 12)
+    assert found.right.status is SideStatus.PAUSED
+    assert found.left.status is SideStatus.WAITING
+    assert (found.pause.side, found.pause.ahead) == ("right", 2 * MINUTE)
+    assert found.pause.describe() == "right is paused: ahead of left by 120.0 s; left has nothing to read"
+
+
+def test_left_is_paused_when_its_window_is_not_covered_yet() -> None:
+    left, right = stream(*range(0, 30)), stream(20)
+    found = next_offset(Offset.start(0), left, right, config(), now=0)
+    assert minutes(found) == (12, 20)
+    assert found.pause.side == "left"
+
+
+@pytest.mark.parametrize("upper", [-90, -10, 0, 10, 90])
+def test_streams_stay_together_whatever_the_sign_of_the_bound(upper: int) -> None:
+    left, right = stream(*range(300)), stream(*range(-100, 400))
+    offset, seen = Offset.start(0), 0
+    while True:
+        found = next_offset(offset, left, right, config(upper * MINUTE, batch_rows=500, max_growth=1), now=0)
+        if found.offset == offset:
+            break
+        offset, seen = found.offset, seen + 1
+        at_left, at_right = minutes(found)
+        started = at_left > 0 and at_right > -100
+        assert not started or abs(at_right - at_left - upper) <= 2
+    assert seen > 50
+    assert found.left.upto.commit == 299 or found.right.upto.commit == 499
+
+
+def test_a_side_without_a_time_yet_is_waited_for() -> None:
+    right = stream(*range(5))
+    found = next_offset(Offset.start(0), [], right, config(), now=0)
+    assert found.right.chunks == 1
+    assert found.pause.ahead is None
+    assert found.left.stream_time == MIN_TIME
+    again = next_offset(found.offset, stream(0), right, config(), now=0)
+    assert again.right.upto == Position(4, 0)
+
+
+def test_a_budget_bounds_a_batch_and_grows_under_backlog() -> None:
+    sides = stream(*np.arange(0, 50, 0.1)), stream(*np.arange(10, 60, 0.1))
+    offset, sizes = Offset.start(0), []
+    for _ in range(7):
+        found = next_offset(offset, *sides, config(batch_rows=1_000, max_growth=8), now=0)
+        offset = found.offset
+        sizes.append(found.rows)
+        assert found.limited
+    assert sizes == [1_000, 2_000, 4_000, 8_000, 8_000, 8_000, 8_000]
+    assert offset.growth == 8
+    calm = next_offset(offset, *(side[: offset.left.position.commit + 1] for side in sides), config(), now=0)
+    assert not calm.limited
+
+
+def test_a_chunk_larger_than_the_budget_is_admitted_alone() -> None:
+    found = next_offset(Offset.start(0), stream(0), stream(0, 1), config(batch_rows=1), now=0)
+    assert (found.rows, found.limited) == (100, True)
+
+
+def test_only_as_many_records_are_read_as_are_admitted() -> None:
+    read = itertools.count()
+
+    def endless() -> itertools.chain[ChunkTimes]:
+        for commit in itertools.count():
+            next(read)
+            yield stream(commit / 100, start=commit)[0]
+
+    next_offset(Offset.start(0), endless(), endless(), config(batch_rows=1_000), now=0)
+    assert next(read) <= 12
+
+
+def test_an_idle_stream_follows_and_its_time_never_goes_back() -> None:
+    setup = config(idle_timeout=30 * SECOND)
+    right = stream(*range(40))
+    first = next_offset(Offset.start(0), stream(0), right, setup, now=0)
+    assert first.left.status is SideStatus.WAITING
+    assert next_offset(first.offset, stream(0), right, setup, now=29 * SECOND).offset is first.offset
+    idle = next_offset(first.offset, stream(0), right, setup, now=30 * SECOND)
+    assert idle.left.status is SideStatus.IDLE
+    assert minutes(idle) == (29, 39)
+    assert idle.pause is None
+    woken = next_offset(idle.offset, stream(0, 5, 31), right, setup, now=40 * SECOND)
+    assert (woken.left.chunks, minutes(woken)) == (2, (31, 39))
+    late = next_offset(idle.offset, stream(0, 5), right, setup, now=40 * SECOND)
+    assert (late.left.rows, minutes(late)) == (100, (29, 39))
+    assert late.left.status is SideStatus.WAITING
+
+
+def test_silence_from_before_the_process_started_does_not_count() -> None:
+    started = 100 * SECOND
+    offset = next_offset(Offset.start(0), stream(0), stream(*range(40)), config(), now=0).offset
+    early = next_offset(
+        offset, stream(0), stream(*range(40)), config(), now=started + SECOND, watching_since=started
+    )
+    assert early.left.status is SideStatus.WAITING
+    assert next_offset(offset, stream(0), stream(*range(40)), config(), now=started).left.stream_time > MONDAY
+
+
+def test_two_idle_streams_stay_where_they_are() -> None:
+    offset = next_offset(Offset.start(0), stream(0), stream(1), config(), now=0).offset
+    later = next_offset(offset, stream(0), stream(1), config(), now=10**15)
+    assert later.offset is offset
+    assert {later.left.status, later.right.status} == {SideStatus.IDLE}
+
+
+def test_chunks_without_event_times_do_not_keep_a_stream_awake() -> None:
+    setup = config(left=Calibrated(), idle_timeout=30 * SECOND)
+    left = [chunk_of([], commit, nulls=10) for commit in range(50)]
+    right = stream(*range(40))
+    offset = Offset.start(0)
+    for second in range(50):
+        found = next_offset(offset, left[: second + 1], right, setup, now=second * SECOND)
+        offset = found.offset
+    assert found.left.upto == Position(49, 0)
+    assert found.right.upto == Position(39, 0)
+
+
+def test_drain_ends_both_streams_once_all_is_admitted() -> None:
+    left, right = stream(0, 500), stream(*range(30))
+    found = next_offset(Offset.start(0), left, right, config(batch_rows=2_000), now=0, draining=True)
+    assert not found.offset.drained
+    found = next_offset(found.offset, left, right, config(), now=0, draining=True)
+    assert found.offset.drained
+    assert (found.left.stream_time, found.right.stream_time) == (MAX_TIME, MAX_TIME)
+    assert (found.left.upto.commit, found.right.upto.commit) == (1, 29)
+    assert found.left.status is SideStatus.ENDED
+    again = next_offset(found.offset, left, right, config(), now=5, draining=True)
+    assert again.offset is found.offset
+    more = next_offset(found.offset, stream(0, 500, 2), right, config(), now=5)
+    assert (more.left.chunks, more.left.stream_time) == (1, MAX_TIME)
+
+
+def test_drain_of_nothing() -> None:
+    assert next_offset(Offset.start(0), [], [], config(), now=0, draining=True).offset.drained
+
+
+def test_an_empty_commit_moves_a_propagated_watermark() -> None:
+    left = [chunk_of([], 0, -1, watermark=MONDAY)]
+    found = next_offset(Offset.start(0), left, [], config(), now=0)
+    assert (found.left.rows, found.left.upto, found.left.stream_time) == (0, Position(0, -1), MONDAY)
+
+
+def test_records_out_of_order_are_refused() -> None:
+    with pytest.raises(StateError, match=r"\(0, 0\) of the left input comes after \(1, 0\)"):
+        next_offset(Offset.start(0), stream(1, start=1) + stream(2), [], config(), now=0)
+
+
+def test_options_of_an_application() -> None:
+    options = parse_options({"stream_time": "ascending", "percentile": 5, "slack": "2 minutes"})
+    found = PacingConfig.of(options, BOUND, propagated=["right"])
+    assert (found.left, found.right, found.slack) == (Ascending(5), Propagated(), 2 * MINUTE)
+    assert PacingConfig.of(parse_options({}), BOUND).left == Calibrated(1.0)
+    for wrong in ({"slack": -1}, {"batch_rows": 0}):
+        with pytest.raises(ConfigError, match=next(iter(wrong))):
+            PacingConfig(BOUND, **wrong)
+
+
+def test_offsets_are_small_plain_json_and_say_what_is_wrong_with_others() -> None:
+    rng = np.random.default_rng(5)
+    sides = [
+        [chunk_of(MONDAY + i * MINUTE - rng.exponential(MINUTE, 500).astype(int), i) for i in range(400)]
+        for _ in range(2)
+    ]
+    for estimator in (Calibrated(), Ascending()):
+        setup = PacingConfig(BOUND, left=estimator, right=estimator)
+        offset = next_offset(Offset.start(0), *sides, setup, now=0).offset
+        text = offset.to_text()
+        assert Offset.from_text(text) == offset
+        assert len(text) < 1_500
+    wrong = json.loads(text)
+    for change in ({"version": 2}, {"left": None}, {"drained": 1}, {"growth": "x"}):
+        with pytest.raises(StateError):
+            Offset.from_json({**wrong, **change})
+    for junk in ("", "[]", "{}"):
+        with pytest.raises(StateError, match="not an offset"):
+            Offset.from_text(junk)
+
+
+# A chunk is a few event times around a centre that may be anything, or none at all.
+chunk_times = st.tuples(st.integers(-500, 500), st.lists(st.integers(0, 60), max_size=4), st.booleans())
+inputs = st.lists(chunk_times, max_size=25)
+estimators = st.sampled_from(
+    [Calibrated(5), Ascending(5, windows=2, max_window=4), Ascending(windows=3, max_window=1), EXACT]
+)
+
+
+def build(chunks: list[tuple[int, list[int], bool]]) -> list[ChunkTimes]:
+    return [
+        chunk_of(
+            [MONDAY + centre * MINUTE + s * SECOND for s in spread],
+            i // 2,
+            i % 2,
+            nulls=1,
+            watermark=MONDAY + centre * MINUTE if marked else None,
+            last=i % 2 == 1,
+        )
+        for i, (centre, spread, marked) in enumerate(chunks)
+    ]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    left=inputs,
+    right=inputs,
+    upper=st.integers(-120, 120),
+    slack=st.integers(0, 30),
+    budget=st.integers(1, 30),
+    estimator=st.tuples(estimators, estimators),
+    draining=st.booleans(),
+)
+def test_no_deadlock_and_every_decision_replays(
+    left, right, upper, slack, budget, estimator, draining
+) -> None:
+    setup = PacingConfig(
+        upper * MINUTE, slack * MINUTE, 30 * SECOND, budget, left=estimator[0], right=estimator[1]
+    )
+    sides = build(left), build(right)
+    offset, now = Offset.start(0), 0
+    admitted: tuple[list[Position], list[Position]] = ([], [])
+    for _ in range(len(left) + len(right) + 3):
+        before = dataclasses.replace(offset)
+        found = next_offset(before, *sides, setup, now, draining=draining)
+        resumed = Offset.from_text(before.to_text())
+        recent = [
+            [c for c in side if c.position > resumed.side(name).needed]
+            for side, name in zip(sides, ("left", "right"), strict=True)
+        ]
+        assert next_offset(resumed, *recent, setup, now, draining=draining) == found
+        for side, log, got in zip(sides, admitted, (found.left, found.right), strict=True):
+            chosen = [c.position for c in side if got.after < c.position <= got.upto]
+            assert len(chosen) == got.chunks
+            log.extend(chosen)
+        assert found.left.stream_time >= offset.left.stream_time
+        assert found.right.stream_time >= offset.right.stream_time
+        if not found.rows and not draining:
+            # Only silence can stop progress, and only until it is taken for what it is.
+            assert now == 0 or all(
+                log == [c.position for c in s] for s, log in zip(sides, admitted, strict=True)
+            )
+            now = 31 * SECOND
+        offset = found.offset
+    assert [log == [c.position for c in side] for side, log in zip(sides, admitted, strict=True)] == [
+        True
+    ] * 2
+    assert offset.drained is draining
+    assert (offset.left.stream_time == MAX_TIME) is draining
+    assert offset.left.position == (sides[0][-1].position if left else START)
