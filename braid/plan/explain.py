@@ -169,7 +169,7 @@ def _filter(words: str, sql: str | None) -> Iterable[Node]:
     return [] if sql is None else [Node(f"{words} {sql}")]
 
 
-_RAW = re.compile(r"__(left|right)_(\w+)")
+_RAW = re.compile(r"in_(left|right)__(\w+)")
 
 
 def _readable(sql: str) -> str:

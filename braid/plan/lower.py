@@ -9,11 +9,11 @@ from sqlglot import exp
 
 from braid.kernels.predicate import And, ColumnRef, Compare, Not, Or, Predicate, Truth
 from braid.kernels.side import Side
-from braid.kernels.spec import KEY, LIVE, TIME, OutputColumn
+from braid.kernels.spec import OutputColumn
 from braid.lang.errors import Diagnostic, PqlError
 from braid.lang.query import InputTable, JoinSelect, Query, Select, Table, View
 from braid.plan.expressions import conjunction, quote, sql
-from braid.plan.names import category, column_name, is_special
+from braid.plan.names import LIVE, TIME, category, column_name, in_block, is_key, is_special
 from braid.plan.stages import (
     Column,
     JoinInput,
@@ -59,13 +59,12 @@ class _Lowering:
     def _slicer(self, table: Table, select: Select, source: InputTable) -> SlicerStage:
         columns = _projections(select)
         reads_join = self._is_join_input(table.storage.name)
-        keys = [c for c in columns if is_special(c.name) and c.name.startswith(KEY)]
         by_name = {c.name: c for c in columns}
         join_input = None
         if reads_join:
             join_input = JoinInput(
-                keys=tuple(keys),
-                time=by_name[TIME],
+                keys=tuple(replace(c, name=in_block(c.name)) for c in columns if is_key(c.name)),
+                time=replace(by_name[TIME], name=in_block(TIME)),
                 live=by_name[LIVE].sql if LIVE in by_name else None,
             )
             columns = [c for c in columns if not is_special(c.name)]
@@ -91,7 +90,7 @@ class _Lowering:
         for item in join_select.columns:
             assert isinstance(item.expression, exp.Column)
             outputs.append(
-                OutputColumn(item.name, sides[item.expression.table], column_name(item.expression))
+                OutputColumn(item.name, sides[item.expression.table], in_block(column_name(item.expression)))
             )
         residual = [_predicate(part.expression, sides) for part in join.residual]
         return JoinStage(

@@ -1,33 +1,67 @@
 """Names that the planner gives to statements, categories and columns of its own.
 
 They depend only on what they name, never on its place, so that adding, dropping or reordering columns renames
-nothing: blocks that are already in the log stay readable by name.
+nothing: blocks that are already in the log stay readable by name. None starts with two underscores, so that a
+rewritten application is a program like any other; blocks have the kernels' names for keys, time and flag.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 
 from sqlglot import exp
 
+from braid.kernels import spec
 from braid.kernels.side import Side
-from braid.kernels.spec import HASH, KEY, LIVE, TIME
 
-RESERVED = "__"
-"""Prefix of the columns that the planner adds; a program's own output columns must not have it."""
-
-OPERAND = "__op_"
+TIME = "time__"
+"""The event time of a join input; `__time` in blocks."""
+LIVE = "live__"
+"""The flag that says whether a row can match; `__live` in blocks."""
+OPERAND = "op__"
 """Prefix of the operands of residual predicates."""
+
+_KEY = re.compile(r"key(\d+)__")
+_RESERVED = re.compile(rf"in_(left|right)__.*|{OPERAND}.*|{TIME}|{LIVE}|{_KEY.pattern}")
 
 
 def raw(side: Side, column: str) -> str:
     """A column of one side that is carried through the join as it is."""
-    return f"{RESERVED}{side.value}_{column}"
+    return f"in_{side.value}__{column}"
 
 
 def operand(sql: str) -> str:
     """An operand of a residual predicate, named after its text."""
     return f"{OPERAND}{hashlib.sha256(sql.encode()).hexdigest()[:8]}"
+
+
+def key(position: int) -> str:
+    """The column of a join key; `__key0`, `__key1`, ... in blocks."""
+    return f"key{position}__"
+
+
+def is_key(column: str) -> bool:
+    """Whether a column of a join's input is one of its keys."""
+    return _KEY.fullmatch(column) is not None
+
+
+def is_special(column: str) -> bool:
+    """Whether a column of a join's input is not payload: time, live flag or key."""
+    return column in (TIME, LIVE) or is_key(column)
+
+
+def is_reserved(column: str) -> bool:
+    """Whether the planner may give this name to a column of its own."""
+    return _RESERVED.fullmatch(column) is not None
+
+
+def in_block(column: str) -> str:
+    """The name under which blocks hold a column of a join's input."""
+    found = _KEY.fullmatch(column)
+    if found is not None:
+        return f"{spec.KEY}{found[1]}"
+    return {TIME: spec.TIME, LIVE: spec.LIVE}.get(column, column)
 
 
 def carried(relation: str, column: str) -> str:
@@ -58,16 +92,6 @@ def writer(statement: str) -> str:
 def category(application: str, name: str, side: Side | None = None) -> str:
     """A category of the application: the rows of a view, or the input of one side of a join view."""
     return f"{application}.{name}.{side.value}" if side else f"{application}.{name}"
-
-
-def is_special(column: str) -> bool:
-    """Whether a column of a join's input is not payload: hash, time, live flag or key."""
-    return column in (HASH, TIME, LIVE) or (column.startswith(KEY) and column[len(KEY) :].isdigit())
-
-
-def key(position: int) -> str:
-    """The column of a join key."""
-    return f"{KEY}{position}"
 
 
 def column_name(column: exp.Column) -> str:

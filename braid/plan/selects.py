@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from braid.kernels.side import Side
-from braid.kernels.spec import TIME
 from braid.lang.query import (
     Condition,
     InputTable,
@@ -22,7 +21,7 @@ from braid.lang.query import (
     View,
 )
 from braid.plan.expressions import Replace, column, columns_of, condition, conjuncts, output, substitute
-from braid.plan.names import category, column_name, raw
+from braid.plan.names import TIME, category, column_name, raw
 
 Map = Callable[[exp.Expr], exp.Expr]
 Statement = View | Table

@@ -8,10 +8,9 @@ from dataclasses import replace
 from sqlglot import exp
 
 from braid.kernels.side import Side
-from braid.kernels.spec import KEY, TIME
 from braid.lang.query import Column, InputSource, InputTable, JoinSelect, Query, Storage, Table, View
 from braid.plan.expressions import data_type
-from braid.plan.names import category, is_special, join_view, writer
+from braid.plan.names import TIME, category, is_key, join_view, writer
 
 
 def cut_slicers(query: Query) -> Query:
@@ -43,7 +42,7 @@ def _owner(view: View) -> str:
 
 
 def _shard_by(columns: Iterable[Column]) -> exp.Expr | None:
-    keys = [c for c in columns if is_special(c.name) and c.name.startswith(KEY)]
+    keys = [c for c in columns if is_key(c.name)]
     if not keys:
         return None
     operands = [exp.Column(this=exp.to_identifier(c.name)) for c in keys]

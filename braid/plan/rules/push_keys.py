@@ -15,7 +15,7 @@ from braid.plan.types import same_type
 
 
 def push_keys(query: Query) -> Query:
-    """`f(l.a) = g(r.b)` becomes `l.__key0 = r.__key0`, both in the type in which they are compared."""
+    """`f(l.a) = g(r.b)` becomes `l.key0__ = r.key0__`, both in the type in which they are compared."""
     return each_join(query, _push)
 
 

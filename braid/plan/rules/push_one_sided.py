@@ -1,7 +1,7 @@
 """Decide rows that can never match in the slicers.
 
 A conjunct of ON over one side says of a row alone whether it can match. The slicer writes the answer as the
-flag `__live`; the join decides a row that is not live at once, without buffering it. The row is still
+flag `live__`; the join decides a row that is not live at once, without buffering it. The row is still
 written, because an outer join emits it padded, and because its event time tells how far the stream has
 come.
 """
@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from braid.kernels.side import Side
-from braid.kernels.spec import LIVE
 from braid.lang.query import Condition, Query
 from braid.plan.expressions import column, condition, conjunction, output
+from braid.plan.names import LIVE
 from braid.plan.selects import Parts, each_join
 
 
 def push_one_sided(query: Query) -> Query:
-    """One-sided conjuncts of ON become the column `__live` of their side."""
+    """One-sided conjuncts of ON become the column `live__` of their side."""
     return each_join(query, _push)
 
 

@@ -17,7 +17,7 @@ from braid.plan.types import common_type, is_atomic, same_type, type_of
 
 
 def push_residual(query: Query) -> Query:
-    """`l.a + 1 > r.b` becomes `l.__op_x > r.__op_y`; a one-sided predicate inside OR becomes one flag."""
+    """`l.a + 1 > r.b` becomes `l.op__x > r.op__y`; a one-sided predicate inside OR becomes one flag."""
     return each_join(query, lambda parts: _Pusher(query, parts).push())
 
 

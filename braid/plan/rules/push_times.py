@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from braid.kernels.side import Side
-from braid.kernels.spec import TIME
 from braid.lang.query import Query
 from braid.plan.expressions import column, output
+from braid.plan.names import TIME
 from braid.plan.selects import Parts, each_join
 
 TYPE = "timestamp"
 
 
 def push_times(query: Query) -> Query:
-    """Both ends of the window become the column `__time` of their side."""
+    """Both ends of the window become the column `time__` of their side."""
     return each_join(query, _push)
 
 

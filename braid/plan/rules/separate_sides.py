@@ -14,7 +14,7 @@ from braid.kernels.side import Side
 from braid.lang.errors import Diagnostic, PqlError
 from braid.lang.query import JoinSelect, OutputColumn, Query, Relation, Select, View
 from braid.plan.expressions import Replace, column, output, substitute
-from braid.plan.names import RESERVED, column_name, join_view, raw, slicer_view
+from braid.plan.names import column_name, is_reserved, join_view, raw, slicer_view
 from braid.plan.selects import (
     is_join_input,
     join_expressions,
@@ -94,7 +94,7 @@ def _placed(places: dict[tuple[str, str], exp.Column]) -> Replace:
 
 def _check_names(query: Query, select: JoinSelect) -> None:
     for item in select.columns:
-        if item.name.startswith(RESERVED):
+        if is_reserved(item.name):
             message = f"the column name {item.name} of a join view is reserved"
-            hint = f"choose a name that does not start with {RESERVED}"
+            hint = "choose a name without two underscores"
             raise PqlError(query.source, [Diagnostic("PQL215", message, item.span, hint)])
