@@ -21,7 +21,6 @@ from braid.kernels.spec import (
     MIN_TIME,
     TIME,
     JoinSpec,
-    JoinType,
     MatchMode,
     OutputColumn,
 )
@@ -63,7 +62,7 @@ class MemorySource:
         self._schema = kind
         self.blocks: dict[Side, dict[BlockId, pa.RecordBatch]] = {side: {} for side in Side}
         self.seen: dict[Side, dict[BlockId, list[object]]] = {side: {} for side in Side}
-        self._forgotten = {side: MIN_TIME for side in Side}
+        self._forgotten = dict.fromkeys(Side, MIN_TIME)
 
     def schema(self, side: Side) -> pa.Schema:
         return self._schema
@@ -118,7 +117,7 @@ class Case:
             for side, blocks in ((Side.LEFT, self.left), (Side.RIGHT, self.right))
         }
         join = IntervalJoin(self.spec, self.source)
-        times = {side: MIN_TIME for side in Side}
+        times = dict.fromkeys(Side, MIN_TIME)
         while any(waiting.values()):
             admitted: dict[Side, list[BlockId]] = {side: [] for side in Side}
             for side in Side:
@@ -206,22 +205,14 @@ def expected(case: Case) -> Counter[tuple[object, object]]:
         else f"QUALIFY row_number() OVER (PARTITION BY l.id ORDER BY {rank}) = 1"
     )
     parts = [
-        f"WITH m AS (SELECT l.id AS l, r.id AS r FROM left_rows l JOIN right_rows r ON {on} {one}) SELECT * FROM m"
+        f"WITH m AS (SELECT l.id AS l, r.id AS r FROM left_rows l JOIN right_rows r ON {on} {one}) "
+        "SELECT * FROM m"
     ]
     if spec.type.pads(Side.LEFT):
         parts.append("SELECT id, NULL FROM left_rows WHERE id NOT IN (SELECT l FROM m)")
     if spec.type.pads(Side.RIGHT):
         parts.append("SELECT NULL, id FROM right_rows WHERE id NOT IN (SELECT r FROM m)")
-    connection = _connection()
-    for name, table in tables.items():
-        connection.register(name, table)
-    return Counter(connection.execute(" UNION ALL ".join(parts)).fetchall())
-
-
-_CONNECTIONS: list[duckdb.DuckDBPyConnection] = []
-
-
-def _connection() -> duckdb.DuckDBPyConnection:
-    if not _CONNECTIONS:
-        _CONNECTIONS.append(duckdb.connect(config={"threads": 1}))
-    return _CONNECTIONS[0]
+    with duckdb.connect(config={"threads": 1}) as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        return Counter(connection.execute(" UNION ALL ".join(parts)).fetchall())

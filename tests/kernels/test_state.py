@@ -1,0 +1,50 @@
+"""Join state: exact round trips, and damage or foreign versions are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from braid.errors import StateError
+from braid.kernels.blocks import BlockId
+from braid.kernels.state import JoinState, SideState, decode, encode
+
+blocks = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), unique=True).map(sorted)
+
+
+@st.composite
+def sides(draw: st.DrawFn) -> SideState:
+    flags = draw(st.lists(st.integers(0, 7), max_size=50))
+    ids = tuple(BlockId(*block) for block in draw(blocks))
+    last = draw(st.none() | st.builds(BlockId, st.integers(0, 9), st.integers(0, 9)))
+    return SideState(ids, np.array(flags, np.uint8), draw(st.integers(-(2**62), 2**62)), last)
+
+
+@given(sides(), sides(), st.lists(st.integers(-(2**63), 2**63 - 1)))
+def test_round_trip(left: SideState, right: SideState, numbers: list[int]) -> None:
+    state = JoinState(left, right, -5, 2**62, {"row": np.array(numbers, np.int64)})
+    again = decode(encode(state))
+    for mine, theirs in ((left, again.left), (right, again.right)):
+        assert (mine.blocks, mine.floor, mine.last) == (theirs.blocks, theirs.floor, theirs.last)
+        assert mine.flags.tolist() == theirs.flags.tolist()
+    assert (again.left_time, again.right_time) == (-5, 2**62)
+    assert again.choices["row"].tolist() == numbers
+
+
+def test_is_small_whatever_the_window_holds() -> None:
+    """A million window rows of a LEFT join without flags are a handful of numbers."""
+    right = SideState(
+        tuple(BlockId(c, k) for c in range(10) for k in range(16)), np.zeros(10**6, np.uint8), 0
+    )
+    assert len(encode(JoinState(SideState(), right, 0, 0))) < 600
+
+
+def test_damage_and_foreign_versions_are_refused() -> None:
+    data = bytearray(encode(JoinState(SideState(), SideState(), 0, 0)))
+    with pytest.raises(StateError, match="starts with b'BRJ9'"):
+        decode(b"BRJ9" + bytes(data[4:]))
+    data[20] ^= 1
+    with pytest.raises(StateError, match="checksum"):
+        decode(bytes(data))

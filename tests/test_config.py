@@ -1,0 +1,45 @@
+"""Options: durations with units, and errors that name what is valid."""
+
+from __future__ import annotations
+
+import pytest
+
+from braid.config import AppConfig, parse_duration, parse_options
+from braid.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "micros"),
+    [
+        ("30s", 30_000_000),
+        ("100 ms", 100_000),
+        ("1.5 hours", 5_400_000_000),
+        (2, 2_000_000),
+        ("2", 2_000_000),
+    ],
+)
+def test_durations(text: object, micros: int) -> None:
+    assert parse_duration(text) == micros
+
+
+def test_defaults_are_valid_and_options_override_them() -> None:
+    assert parse_options({}) == AppConfig()
+    assert parse_options({"shards": "4", "slack": "2 minutes"}).slack == 120_000_000
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"shard": 4}, "unknown option 'shard'\n  hint: did you mean 'shards'?"),
+        ({"shards": 0}, "option 'shards' is 0: Input should be greater than or equal to 1"),
+        ({"slack": "soon"}, "option 'slack' is 'soon': Value error, 'soon' is not a duration"),
+        (
+            {"stream_time": "magic"},
+            "option 'stream_time' is 'magic': Input should be 'calibrated' or 'ascending'",
+        ),
+    ],
+)
+def test_bad_options_say_what_is_valid(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_options(options)
+    assert str(error.value).startswith(message)
