@@ -33,11 +33,10 @@ _NEGLIGIBLE = 1e-4
 """Multiple of the target below which a share counts as none."""
 _MOST_NEW = 0.3
 """Most that one chunk counts against the past, however large: alone it is a poor witness."""
-_AIM = (0.1, 4.0)
-"""How far the aim may be from the target, as multiples of it, to work off the balance."""
-_MOST_OWED = 2.0
+_MOST_OWED, _MOST_SAVED = 2.0, 0.5
 """Most that the balance may hold, in multiples of the late rows that are remembered. What a disaster lets
-through beyond it is not worked off: days of long delays afterwards would help no one."""
+through beyond it is not worked off, since days of long delays afterwards would help no one; and a quiet
+time, or a careful start, is no reason to let late rows through in numbers later."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +109,7 @@ class CalibratedClock:
     def delay(self) -> int:
         """How far stream time is kept behind the frontier, in microseconds."""
         share = self._config.share
-        low, high = _AIM
-        aim = share * min(max(math.exp(-float(self._balance) / (share * self._memory)), low), high)
+        aim = share * math.exp(-float(self._balance) / (share * self._memory))
         return _lateness(self._late, aim)
 
     def recall(self, chunk: ChunkTimes) -> None:
@@ -198,8 +196,8 @@ class CalibratedClock:
             balance *= math.exp(-rows * self._config.share / self._config.late_memory)
         else:
             balance += rows * excess
-        most = _MOST_OWED * self._config.share * self._memory
-        self._balance = np.float32(min(max(balance, -most), most))
+        unit = self._config.share * self._memory
+        self._balance = np.float32(min(max(balance, -_MOST_SAVED * unit), _MOST_OWED * unit))
 
 
 def _lateness(late: npt.NDArray[np.float32], share: float) -> int:
