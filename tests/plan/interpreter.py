@@ -57,7 +57,7 @@ def evaluate(table: pa.Table, columns: list[Projection], where: str | None, extr
     filtered = f" WHERE {to_duckdb(where)}" if where else ""
     found = connection()
     found.register("rows_in", table)
-    result = found.execute(f"SELECT {items}{extra} FROM rows_in{filtered}").to_arrow_table()
+    result = found.sql(f"SELECT {items}{extra} FROM rows_in{filtered}").to_arrow_table()
     for position, column in enumerate(columns):
         field = pa.field(column.name, arrow_type(column.type))
         result = result.set_column(position, field, result.column(position).cast(field.type))
@@ -78,7 +78,7 @@ def slice_rows(stage: SlicerStage, table: pa.Table) -> pa.Table:
         keys = ", ".join(f"CAST({key.name} AS VARCHAR)" for key in join.keys)
         found = connection()
         found.register("sliced", result)
-        hashed = found.execute(f"SELECT CAST(hash({keys or '0'}) % 5 AS BIGINT) - 2 AS h FROM sliced")
+        hashed = found.sql(f"SELECT CAST(hash({keys or '0'}) % 5 AS BIGINT) - 2 AS h FROM sliced")
         result = result.append_column(HASH, hashed.to_arrow_table().column("h"))
     return result
 

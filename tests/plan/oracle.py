@@ -37,7 +37,7 @@ def answer(text: str, inputs: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
         if kind == "VIEW":
             found.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {query}")
         else:
-            result[category] = found.execute(query).to_arrow_table()
+            result[category] = found.sql(query).to_arrow_table()
     return result
 
 

@@ -191,6 +191,6 @@ def random_rows(rng: random.Random, count: int, first: int = 0) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
-def random_inputs(seed: int) -> dict[str, pa.Table]:
+def random_inputs(seed: int, least: int = 0) -> dict[str, pa.Table]:
     rng = random.Random(seed)
-    return {name: random_rows(rng, rng.randint(0, 30)) for name in ("a", "b", "c")}
+    return {name: random_rows(rng, rng.randint(least, least + 30)) for name in ("a", "b", "c")}

@@ -24,8 +24,9 @@ def _push(parts: Parts) -> Parts:
     if parts.on.type.pads(Side.RIGHT):
         return parts
     passed, after = list(parts.select.columns), []
+    done = {c.name for c in passed}
     for item in parts.post.select.columns:
-        if Side.RIGHT in parts.sides(item.expression):
+        if item.name in done or Side.RIGHT in parts.sides(item.expression):
             after.append(item)
             continue
         value = parts.into_slicer(item.expression, Side.LEFT)

@@ -34,6 +34,7 @@ def separate_sides(query: Query) -> Query:
         for view in query.views
         if isinstance(view.select, JoinSelect)
         and not all(is_join_input(query, relation) for relation in view.select.relations)
+        and not _is_separated(view, view.select)
     ]
     taken = {table.name for table in query.inputs} | {view.name for view in query.views}
     separated = {}
@@ -46,6 +47,11 @@ def separate_sides(query: Query) -> Query:
                 raise PqlError(query.source, [Diagnostic("PQL215", message, view.span, hint)])
         separated[view.name] = parts
     return replace_views(query, separated)
+
+
+def _is_separated(view: View, select: JoinSelect) -> bool:
+    owner = view.name.removesuffix(join_view(""))
+    return [r.table for r in select.relations] == [slicer_view(owner, side) for side in Side]
 
 
 def _separate(query: Query, view: View) -> tuple[View, ...]:

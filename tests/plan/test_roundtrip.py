@@ -1,0 +1,78 @@
+"""A plan survives its JSON form, and the rewritten application compiles to the same plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from braid.api import FORMATS, compile_text, explain
+from braid.errors import SchemaError
+from braid.kernels.spec import JoinType
+from braid.plan.serialise import dumps, loads, plan_from_json, plan_to_json
+from braid.plan.stages import JoinStage, SlicerStage
+from tests.plan.programs import programs
+
+FIGURE_3 = (Path(__file__).parent / "figure3.sql").read_text()
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(programs())
+def test_random_programs(text: str) -> None:
+    compiled = compile_text(text)
+    assert loads(dumps(compiled.plan)) == compiled.plan
+    rewritten = explain(compiled, "pql")
+    again = compile_text(rewritten)
+    assert again.plan == compiled.plan
+    assert explain(again, "pql") == rewritten
+
+
+def test_figure_3_compiles_to_two_slicers_and_a_join() -> None:
+    compiled = compile_text(FIGURE_3)
+    left, right, join = compiled.plan.stages
+    assert isinstance(left, SlicerStage)
+    assert isinstance(right, SlicerStage)
+    assert isinstance(join, JoinStage)
+    assert {c.name: c.sql for c in left.columns}["metric"] == "ABS(metric)"
+    assert {c.name: c.sql for c in join.columns}["dim_three"].startswith("COALESCE(")
+    assert (join.type, join.lower, join.upper) == (JoinType.LEFT, -180_000_000, 180_000_000)
+    assert compile_text(explain(compiled, "pql")).plan == compiled.plan
+    assert all(FORMATS[form](compiled) for form in FORMATS)
+
+
+def test_odd_names_sources_and_options_survive() -> None:
+    text = """
+        CREATE APPLICATION app WITH (shards = 4, slack = '5 minutes');
+        CREATE INPUT TABLE `left` (`order` STRING, `a b` STRING, ts TIMESTAMP, d DECIMAL(10, 2),
+          tags ARRAY<STRING>) FROM FILES("in/*.csv", format = "csv", header = "true") TIME ts IN MILLISECONDS;
+        CREATE INPUT TABLE r (`order` STRING, ts TIMESTAMP) FROM KAFKA("it's");
+        CREATE VIEW v AS SELECT l.`a b` AS `a b`, l.tags AS tags, l.d AS d, r.ts AS rts
+        FROM `left` AS l FULL JOIN r ON l.`order` = r.`order`
+          AND r.ts BETWEEN l.ts - INTERVAL '1.5 seconds' AND l.ts + INTERVAL '2' DAY MATCH LATEST;
+        CREATE TABLE t AS SELECT `a b`, d FROM v STORAGE KAFKA(topic = "out") SHARD BY `a b`;
+    """
+    compiled = compile_text(text)
+    assert compile_text(explain(compiled, "pql")).plan == compiled.plan
+    assert loads(dumps(compiled.plan)) == compiled.plan
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema_version": 99}, "schema version 99"),
+        ({"stages": [{"stage": "sorter"}]}, "lacks the field 'columns'"),
+        ({"stages": 3}, "must be a list"),
+        ({"application": None}, "must be text"),
+        ({"options": [["a"]]}, "a pair of texts"),
+    ],
+)
+def test_a_malformed_plan_is_refused(change: dict[str, object], message: str) -> None:
+    value = {**plan_to_json(compile_text(FIGURE_3).plan), **change}
+    with pytest.raises(SchemaError, match=message):
+        plan_from_json(value)
+
+
+def test_text_that_is_not_json_is_refused() -> None:
+    with pytest.raises(SchemaError, match="not JSON"):
+        loads("{")
