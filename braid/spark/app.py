@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from types import TracebackType
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from braid.config import parse_options
 from braid.errors import RunError
@@ -21,6 +22,7 @@ from braid.plan.stages import JoinStage, Plan, SlicerStage, Stage
 from braid.spark.apply import Launcher
 from braid.spark.metrics import Json, StageMetrics, Status
 from braid.spark.session import open_session
+from braid.spark.supervised import Supervised
 from braid.spark.tracing import upstream
 
 _WATCH_SECONDS = 0.25
@@ -45,6 +47,8 @@ class Application:
         For a new Spark application.
     on_progress
         Called with every line of metrics.
+    show
+        Called with every row of a CONSOLE table, as JSON.
     """
 
     def __init__(
@@ -58,6 +62,7 @@ class Application:
         master: str | None = None,
         settings: Mapping[str, str] | None = None,
         on_progress: Callable[[Json], None] | None = None,
+        show: Callable[[str], None] | None = None,
     ) -> None:
         self.plan = plan
         self.home: AppHome = home.application(plan.application)
@@ -67,8 +72,10 @@ class Application:
         self._spark = spark
         self._start = (master, settings)
         self._on_progress = on_progress
+        self._show = show or _print
         self._held = ExitStack()
-        self._queries: dict[str, StreamingQuery] = {}
+        self._queries: dict[str, Supervised] = {}
+        self._relays: dict[str, Supervised] = {}
         self._metrics = {
             stage.name: StageMetrics(self.home, stage.name, _kind(stage)) for stage in plan.stages
         }
@@ -96,7 +103,9 @@ class Application:
             launcher.prepare()
             for stage in self.plan.stages:
                 bounded = self._drain and not upstream(self.plan, stage)
-                self._queries[stage.name] = launcher.start(stage, available_now=bounded)
+                self._queries[stage.name] = Supervised(partial(launcher.start, stage, available_now=bounded))
+                if launcher.relayed(stage):
+                    self._relays[stage.name] = Supervised(partial(launcher.relay, stage, self._show))
         except BaseException as error:
             self._error = self._error or error
             self._finish()
@@ -141,7 +150,7 @@ class Application:
     def process_available(self) -> None:
         """Wait until everything that is in the inputs now has gone through all stages that can take it."""
         for stage in self.plan.stages:
-            self._queries[stage.name].processAllAvailable()
+            self._queries[stage.name].process_available()
 
     def __enter__(self) -> Application:
         return self if self.is_active else self.start()
@@ -173,7 +182,7 @@ class Application:
     def _collect(self) -> None:
         changed = False
         for name, query in self._queries.items():
-            for progress in query.recentProgress:
+            for progress in query.query.recentProgress:
                 if progress["batchId"] > self._metrics[name].seen:
                     line = self._metrics[name].take(progress)
                     if line is not None:
@@ -185,8 +194,8 @@ class Application:
             self._status.write(self._metrics)
 
     def _look_for_failures(self) -> None:
-        for name, query in self._queries.items():
-            failure = query.exception()
+        for name, query in [*self._queries.items(), *self._relays.items()]:
+            failure = query.failure()
             if failure is not None:
                 self._fail(_explained(name, failure))
 
@@ -200,14 +209,15 @@ class Application:
         try:
             for stage in self.plan.stages:
                 query = self._queries[stage.name]
-                if not upstream(self.plan, stage):
-                    query.awaitTermination()
-                    continue
-                if isinstance(stage, JoinStage):
-                    write_json(self.home.control_file(stage.name, "drain"), {})
-                query.processAllAvailable()
-                self._collect()
-                query.stop()
+                if upstream(self.plan, stage):
+                    if isinstance(stage, JoinStage):
+                        write_json(self.home.control_file(stage.name, "drain"), {})
+                    query.process_available()
+                    query.stop()
+                else:
+                    query.wait()
+                if stage.name in self._relays:
+                    self._relays[stage.name].process_available()
         except PySparkException:
             # The watch reports it, with the stage that failed; this thread only ends.
             self._stopping.wait(5)
@@ -215,7 +225,7 @@ class Application:
 
     def _finish(self) -> None:
         """Stop what still runs, write the last status, and let go of the application."""
-        for query in self._queries.values():
+        for query in [*self._queries.values(), *self._relays.values()]:
             try:
                 query.stop()
             except PySparkException as error:
@@ -233,6 +243,10 @@ class Application:
                 self._spark.sparkContext.stop()
             self._held.close()
             self._ended.set()
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
 
 
 def _kind(stage: Stage) -> str:

@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StringType, StructField, StructType
 
 from braid.config import AppConfig
+from braid.errors import ConfigError
 from braid.home import AppHome, read_json, write_json
 from braid.kernels.emit import output_schema
 from braid.kernels.side import Side
 from braid.kernels.spec import HASH, TIME, JoinSpec
 from braid.log.category import Category
 from braid.log.log import Log
-from braid.plan.stages import JoinStage, Plan, SlicerStage, Stage
+from braid.plan.stages import JoinStage, Plan, Sink, SlicerStage, Stage
 from braid.spark import deadletter
 from braid.spark.category import CategorySource
 from braid.spark.inputs import Inputs
 from braid.spark.join import RESULTS, JoinConfig, JoinProcessor, decode
 from braid.spark.notes import NOTE
 from braid.spark.pace import PaceConfig, PacedSource
-from braid.spark.slicer import projected, sharding, slice_rows
+from braid.spark.relay import RELAYED, relay
+from braid.spark.session import activated
+from braid.spark.slicer import projected, sharded, slice_rows
 from braid.spark.slots import slots
+from braid.spark.table import TableSink
 from braid.spark.tracing import carried_times, propagated_sides, time_origin
 from braid.spark.types import arrow_schema, spark_schema
 from braid.spark.writer import BlockSink, WriterConfig
+
+_environment = threading.Lock()
+"""Applications of one process share the environment that workers get."""
 
 
 @dataclass(frozen=True)
@@ -60,29 +70,45 @@ class Launcher:
 
     def prepare(self) -> None:
         """Register sources and sinks, and make the category of dead letters."""
-        for source in (CategorySource, PacedSource, BlockSink):
+        for source in (CategorySource, PacedSource, BlockSink, TableSink):
             self.session.dataSource.register(source)
         deadletter.create(self.log, self.home.dead_letter)
 
     def start(self, stage: Stage, *, available_now: bool = False) -> StreamingQuery:
         """Start a stage; with `available_now` it ends by itself once it has read what is there."""
+        with activated(self.session):
+            return self._start(stage, available_now)
+
+    def _start(self, stage: Stage, available_now: bool) -> StreamingQuery:
         frame = self._join(stage) if isinstance(stage, JoinStage) else self._slice(stage)
-        config = self._sink(stage, frame)
-        query = (
-            frame.writeStream.format(BlockSink.name())
-            .queryName(f"{self.plan.application}.{stage.name}")
-            .option("config", config.to_json())
-            .option("checkpointLocation", str(self.home.checkpoint(stage.name)))
-        )
+        sink = TableSink if stage.sink.kind == "hive" else BlockSink
+        writer = frame.writeStream.format(sink.name()).option("config", self._sink(stage, frame).to_json())
+        return self._run(writer, stage.name, available_now)
+
+    def relayed(self, stage: Stage) -> bool:
+        """Whether a stage's sink has no commits, so that its rows are relayed from a category."""
+        return stage.sink.kind in RELAYED
+
+    def relay(self, stage: Stage, show: Callable[[str], None]) -> StreamingQuery:
+        """Start what passes a stage's rows on to its sink."""
+        with activated(self.session):
+            category = self.log.open(self._target(stage))
+            inputs = Inputs(self.session, self.home.home.log_root, self.options.batch_rows)
+            frame = inputs.category(category, category.schema.names)
+            return self._run(relay(frame, stage.sink, show), relay_name(stage), available_now=False)
+
+    def _run(self, writer: DataStreamWriter, name: str, available_now: bool) -> StreamingQuery:
+        writer = writer.queryName(f"{self.plan.application}.{name}")
+        writer = writer.option("checkpointLocation", str(self.home.checkpoint(name)))
         if available_now:
-            query = query.trigger(availableNow=True)
+            writer = writer.trigger(availableNow=True)
         elif self.options.trigger:
-            query = query.trigger(processingTime=f"{self.options.trigger} microseconds")
-        # Every stage has a pool of its own, so that a long micro-batch of one does not hold up the others.
+            writer = writer.trigger(processingTime=f"{self.options.trigger} microseconds")
+        # Every query has a pool of its own, so that a long micro-batch of one does not hold up the others.
         context = self.session.sparkContext
-        context.setLocalProperty("spark.scheduler.pool", stage.name)
+        context.setLocalProperty("spark.scheduler.pool", name)
         try:
-            return query.start()
+            return writer.start()
         finally:
             context.setLocalProperty("spark.scheduler.pool", "default")
 
@@ -124,12 +150,11 @@ class Launcher:
         self.session.conf.set("spark.sql.shuffle.partitions", partitions)
         # Workers are pooled by their environment: one of its own keeps a join's cache where its shards are.
         environment = self.session.sparkContext.environment
-        environment["BRAID_JOIN"] = f"{self.plan.application}.{stage.name}"
-        try:
+        with _environment:
+            environment["BRAID_JOIN"] = f"{self.plan.application}.{stage.name}"
             results = references.groupBy("slot").transformWithStateInPandas(
                 JoinProcessor(config), RESULTS, "Append", "None"
             )
-        finally:
             del environment["BRAID_JOIN"]
         schemas = {
             side: self.log.open(name).schema
@@ -139,7 +164,7 @@ class Launcher:
         rows = results.mapInArrow(decode, StructType([*columns, StructField(NOTE, StringType())]))
         if stage.filter is not None:
             rows = rows.filter(F.col(NOTE).isNotNull() | F.expr(stage.filter))
-        return rows.select(*(projected(c) for c in stage.columns), *sharding(stage.sink), F.col(NOTE))
+        return sharded(rows.select(*(projected(c) for c in stage.columns), F.col(NOTE)), stage.sink)
 
     def _partitions(self, stage: JoinStage) -> int:
         """State partitions of a join: as at its first start, since state is found by them."""
@@ -155,7 +180,11 @@ class Launcher:
     # -- sinks ------------------------------------------------------------------------------------
 
     def _sink(self, stage: Stage, frame: DataFrame) -> WriterConfig:
-        category = self._category(stage, frame)
+        if stage.sink.kind == "hive":
+            target, first = str(self._table(stage.sink)), 0
+        else:
+            category = self._category(stage, frame)
+            target, first = category.name, self._first_commit(stage, category)
         origin = None
         marks: tuple[tuple[str, str], ...] = ()
         bounds = (0, 0)
@@ -167,11 +196,12 @@ class Launcher:
         return WriterConfig(
             root=self.home.home.log_root,
             stage=stage.name,
-            target=category.name,
+            target=target,
             dead_letter=self.home.dead_letter,
-            first_commit=self._first_commit(stage, category),
+            first_commit=first,
             chunk_rows=self.options.chunk_rows,
             metrics=str(self.home.metrics_file(stage.name).parent / ".counts"),
+            time=_partition_time(stage, frame),
             watermarks=marks,
             bounds=bounds,
             upstream=origin,
@@ -183,7 +213,18 @@ class Launcher:
         joined = isinstance(stage, SlicerStage) and stage.join_input is not None
         times = (TIME,) if joined else tuple(f.name for f in frame.schema.fields if _is_time(f))
         shards = self.options.shards if HASH in schema.names else 1
-        return self.log.create(stage.sink.name, schema, shards=shards, time_columns=times)
+        return self.log.create(self._target(stage), schema, shards=shards, time_columns=times)
+
+    def _target(self, stage: Stage) -> str:
+        """The category that a stage writes: its sink's, or one to relay from."""
+        if stage.sink.kind in RELAYED:
+            return f"{self.plan.application}.{relay_name(stage)}"
+        return stage.sink.name
+
+    def _table(self, sink: Sink) -> Path:
+        """The folder of a table."""
+        path = dict(sink.options).get("path")
+        return Path(path).absolute() if path else self.home.home.root / "warehouse" / sink.name
 
     def _first_commit(self, stage: Stage, category: Category) -> int:
         """The commit that micro-batch 0 of this checkpoint writes, or would have written."""
@@ -195,6 +236,25 @@ class Launcher:
         first = category.latest() + 1 - _next_batch(checkpoint)
         write_json(path, {"target": category.name, "first_commit": first})
         return first
+
+
+def relay_name(stage: Stage) -> str:
+    """Name of the query that relays a stage's rows."""
+    return f"{stage.name}.relay"
+
+
+def _partition_time(stage: Stage, frame: DataFrame) -> str | None:
+    """The time column that a table is partitioned by: the one it names, or the first one it has."""
+    if stage.sink.kind != "hive":
+        return None
+    times = [field.name for field in frame.schema.fields if _is_time(field)]
+    named = dict(stage.sink.options).get("time")
+    if named is not None and named not in times:
+        raise ConfigError(
+            f"table {stage.sink.name!r} is partitioned by {named!r}, which is no timestamp of it",
+            hint=f"timestamps are: {', '.join(times) or 'none'}",
+        )
+    return named or next(iter(times), None)
 
 
 def _next_batch(checkpoint: Path) -> int:

@@ -83,9 +83,9 @@ class Inputs:
 
     def _files(self, source: Source, required: Sequence[str]) -> DataFrame:
         reader = self.session.readStream
-        options = dict(source.options)
-        if "maxFilesPerTrigger" not in options:
-            options.setdefault("maxBytesPerTrigger", _FILE_BYTES)
+        options = {name.lower(): value for name, value in source.options}
+        if "maxfilespertrigger" not in options:
+            options.setdefault("maxbytespertrigger", _FILE_BYTES)
         for name, value in options.items():
             reader = reader.option(name, value)
         try:
@@ -130,7 +130,7 @@ class Inputs:
 
     def _kafka(self, source: Source) -> DataFrame:
         require_kafka(self.session, source.name)
-        options = {"startingOffsets": "earliest", **_kafka_options(dict(source.options))}
+        options = {"startingOffsets": "earliest", **kafka_options(dict(source.options))}
         reader = self.session.readStream.format("kafka").option("subscribe", source.name)
         for name, value in options.items():
             reader = reader.option(name, value)
@@ -151,7 +151,7 @@ def require_kafka(session: SparkSession, topic: str) -> None:
         ) from error
 
 
-def _kafka_options(options: dict[str, str]) -> dict[str, str]:
+def kafka_options(options: dict[str, str]) -> dict[str, str]:
     """Options as Spark's connector names them; `brokers` is short for its longest one."""
     brokers = options.pop("brokers", None)
     return options if brokers is None else {"kafka.bootstrap.servers": brokers, **options}

@@ -101,7 +101,7 @@ class Reference(InputPartition):
 class PacedReader(DataSourceStreamReader):
     """Offsets hold everything that a decision depends on, so that a replayed micro-batch is the same one.
 
-    After a drain every window is closed. What comes later begins a new epoch, with new stream times and state.
+    After a drain every window is closed. What comes later begins a new epoch: new stream times, new state.
     """
 
     def __init__(self, config: PaceConfig) -> None:
@@ -173,7 +173,7 @@ class PacedReader(DataSourceStreamReader):
         return PacingConfig.of(options, self._config.upper, self._config.propagated)
 
     def _tell(self, decision: Decision) -> None:
-        """Write down what the inputs are doing when it has changed; between micro-batches, nobody else does."""
+        """Write down what the inputs are doing when that has changed, micro-batch or not."""
         status = {
             "left": decision.left.status.value,
             "right": decision.right.status.value,

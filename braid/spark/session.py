@@ -6,7 +6,8 @@ import os
 import sys
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -72,6 +73,23 @@ def open_session(
     return session
 
 
+@contextmanager
+def activated(session: SparkSession) -> Iterator[None]:
+    """Make a session the active one of this thread: Spark finds the sinks that it knows only through that."""
+    jvm = session.sparkContext._jvm
+    assert jvm is not None
+    active = jvm.org.apache.spark.sql.classic.SparkSession
+    before = active.getActiveSession()
+    active.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            active.setActiveSession(before.get())
+        else:
+            active.clearActiveSession()
+
+
 def is_local(session: SparkSession) -> bool:
     """Whether executors are threads of the driver, and so see its Python packages."""
     master = str(session.sparkContext.master)
@@ -88,6 +106,8 @@ def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
     if not os.environ["SPARK_LOCAL_IP"]:
         del os.environ["SPARK_LOCAL_IP"]
     builder = SparkSession.builder.master(master).appName("braid")
+    if master.startswith("local"):
+        builder = builder.config("spark.python.daemon.module", "braid.spark.daemon")
     for name, value in {"spark.driver.memory": "2g", **_STATIC, **_SESSION, **settings}.items():
         builder = builder.config(name, value)
     try:

@@ -27,7 +27,7 @@ def slice_rows(stage: SlicerStage, inputs: Inputs, options: AppConfig) -> DataFr
         frame = frame.filter(F.coalesce(dropped, F.lit(False)) | F.expr(stage.filter))
     columns = [projected(column) for column in stage.columns]
     if stage.join_input is None:
-        return frame.select(*columns, *sharding(stage.sink), F.col(NOTE))
+        return sharded(frame.select(*columns, F.col(NOTE)), stage.sink)
     return _for_join(frame, columns, stage.join_input, options, report=not stage.source.internal)
 
 
@@ -36,9 +36,9 @@ def projected(column: Projection) -> SparkColumn:
     return F.expr(column.sql).cast(column.type).alias(column.name)
 
 
-def sharding(sink: Sink) -> list[SparkColumn]:
-    """The hash of a category that is sharded by an expression."""
-    return [F.xxhash64(F.expr(sink.shard_by)).alias(HASH)] if sink.shard_by else []
+def sharded(frame: DataFrame, sink: Sink) -> DataFrame:
+    """Rows with a hash, if their category is sharded by an expression over its columns."""
+    return frame.withColumn(HASH, F.xxhash64(F.expr(sink.shard_by))) if sink.shard_by else frame
 
 
 def _for_join(

@@ -1,0 +1,72 @@
+"""A streaming query that is started again when only the start of a Python process has failed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from pyspark.errors import PySparkException
+from pyspark.sql.streaming.query import StreamingQuery
+
+_TRANSIENT = ("failed to connect back", "CANNOT_OPEN_SOCKET", "Timed out while waiting for the Python worker")
+"""What Spark says when a Python process took more than its fixed ten seconds to start, on a busy machine."""
+_TRIES = 5
+
+
+class Supervised:
+    """One stage's query, whichever that is at the moment; a new one goes on from the same checkpoint."""
+
+    def __init__(self, start: Callable[[], StreamingQuery]) -> None:
+        self._start = start
+        self._tries = 0
+        self._lock = threading.Lock()
+        self.query = self._first()
+
+    def process_available(self) -> None:
+        """Wait until what is there has been processed."""
+        self._retry(lambda query: query.processAllAvailable())
+
+    def wait(self) -> None:
+        """Wait until the query has ended by itself."""
+        self._retry(lambda query: query.awaitTermination())
+
+    def stop(self) -> None:
+        """End the query after its micro-batch."""
+        self.query.stop()
+
+    def failure(self) -> PySparkException | None:
+        """What the query has failed with for good."""
+        error = self.query.exception()
+        return None if error is None or self._again(error) else error
+
+    def _first(self) -> StreamingQuery:
+        while True:
+            try:
+                return self._start()
+            except PySparkException as error:
+                self._tries += 1
+                if self._tries == _TRIES or not _transient(error):
+                    raise
+
+    def _retry(self, call: Callable[[StreamingQuery], object]) -> None:
+        while True:
+            try:
+                call(self.query)
+                return
+            except PySparkException as error:
+                if not self._again(error):
+                    raise
+
+    def _again(self, error: PySparkException) -> bool:
+        with self._lock:
+            if self.query.isActive:
+                return True
+            if self._tries == _TRIES or not _transient(error):
+                return False
+            self._tries += 1
+            self.query = self._start()
+            return True
+
+
+def _transient(error: PySparkException) -> bool:
+    return any(text in str(error) for text in _TRANSIENT)
