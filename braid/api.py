@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
+from braid import data
+from braid.data import Record
 from braid.errors import BraidError
+from braid.home import Home, read_json
 from braid.kernels.predicate import Json
 from braid.lang import compiler
 from braid.lang.query import Query
@@ -18,6 +24,11 @@ from braid.plan.planner import rewrite
 from braid.plan.pql import print_rewritten
 from braid.plan.serialise import dumps, loads
 from braid.plan.stages import Plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession  # noqa: TID251  only a name for the type checker
+
+    from braid.spark.app import Application
 
 __all__ = ["FORMATS", "Change", "Compiled", "Diff", "compile_file", "compile_text", "diff", "diff_json"]
 
@@ -117,6 +128,74 @@ def diff_text(found: Diff) -> str:
         lines += [f"          alternative: {text}" for text in change.rule.alternatives]
     lines.append(f"verdict: {found.verdict.value}" if found.changes else "no changes")
     return "\n".join(lines) + "\n"
+
+
+def run(
+    program: str | Path | Plan,
+    home: str | Path | None = None,
+    *,
+    spark: SparkSession | None = None,
+    options: Mapping[str, object] | None = None,
+    drain: bool = False,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    on_progress: Callable[[dict[str, object]], None] | None = None,
+) -> Application:
+    """Start an application, or go on with one, and return its handle.
+
+    Parameters
+    ----------
+    program
+        A file with a PQL program or a plan as JSON, or a plan.
+    home
+        Folder of the log and of applications; `$BRAID_HOME`, or `braid-home` in the working directory.
+    spark
+        An existing session, as in a notebook; otherwise Spark is started, and stopped in the end.
+    options
+        Options that override those of the program.
+    drain
+        Whether to work off everything available, close all windows and end.
+    master, settings
+        For a new Spark application: where it runs, and further settings.
+    on_progress
+        Called with the metrics of every micro-batch.
+    """
+    from braid.spark.app import Application
+
+    plan = program if isinstance(program, Plan) else load_plan(program)
+    application = Application(
+        plan,
+        Home.at(home),
+        spark=spark,
+        options=options,
+        drain=drain,
+        master=master,
+        settings=settings,
+        on_progress=on_progress,
+    )
+    return application.start()
+
+
+def publish(category: str, records: Iterable[Record], home: str | Path | None = None) -> int:
+    """Append JSON records (texts or mappings) to a category; `braid.data.Publisher` does it one by one."""
+    return data.publish(Home.at(home), category, records)
+
+
+def read(category: str, home: str | Path | None = None, limit: int | None = None) -> pa.Table:
+    """The rows of a category, oldest first."""
+    return data.read(Home.at(home), category, limit)
+
+
+def status(home: str | Path | None = None) -> list[dict[str, object]]:
+    """What the applications of a home are doing, or did last, with their last metrics."""
+    found = []
+    for application in Home.at(home).applications():
+        value = read_json(application.status_file)
+        if isinstance(value, dict):
+            if not application.is_running() and value["state"] in ("starting", "running", "draining"):
+                value["state"] = "killed"
+            found.append(value)
+    return found
 
 
 def _read(path: str | Path) -> str:
