@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from braid.cli import language
+from braid.cli import data, language, running
 from braid.cli.errors import BraidGroup
 
 app = typer.Typer(
@@ -16,5 +16,5 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-for group in (language,):
+for group in (language, running, data):
     group.register(app)

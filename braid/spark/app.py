@@ -16,9 +16,11 @@ from pyspark.sql import SparkSession
 
 from braid.config import parse_options
 from braid.errors import RunError
-from braid.home import AppHome, Home, write_json
-from braid.plan.serialise import plan_to_json
+from braid.home import AppHome, Home, read_json, write_json
+from braid.plan.diff import diff
+from braid.plan.serialise import loads, plan_to_json
 from braid.plan.stages import JoinStage, Plan, SlicerStage, Stage
+from braid.plan.update_rules import Verdict
 from braid.spark.apply import Launcher
 from braid.spark.metrics import Json, StageMetrics, Status
 from braid.spark.session import open_session
@@ -92,12 +94,15 @@ class Application:
         """Start every stage, then watch them; returns when all queries run."""
         self._held.enter_context(self.home.running())
         try:
+            self._check_update()
             for stage in self.plan.stages:
                 self.home.control_file(stage.name, "drain").unlink(missing_ok=True)
             self.home.metrics_file("any").parent.mkdir(parents=True, exist_ok=True)
             write_json(self.home.plan_file, plan_to_json(self.plan))
             self._status.write(self._metrics)
-            session = open_session(self._spark, master=self._start[0], settings=self._start[1])
+            master, settings = self._start
+            log = self.home.root / "spark.log"
+            session = open_session(self._spark, master=master, settings=settings, log=log)
             self._spark = session
             launcher = Launcher(session, self.home, self.plan, self._options)
             launcher.prepare()
@@ -147,6 +152,21 @@ class Application:
         """State and last metrics of every stage."""
         return self._status.write(self._metrics)
 
+    @property
+    def state(self) -> str:
+        """`starting`, `running`, `draining`, `stopped`, `drained` or `failed`."""
+        return self._status.state
+
+    @property
+    def paused(self) -> list[str]:
+        """Which inputs of joins are paused, and why."""
+        found = []
+        for stage in self.plan.stages:
+            pacing = read_json(self.home.control_file(stage.name, "pacing"))
+            if isinstance(pacing, dict) and pacing["why"]:
+                found.append(f"{stage.name}: {pacing['why']}")
+        return found
+
     def process_available(self) -> None:
         """Wait until everything that is in the inputs now has gone through all stages that can take it."""
         for stage in self.plan.stages:
@@ -160,6 +180,21 @@ class Application:
     ) -> None:
         if not self._ended.is_set():
             self.stop()
+
+    def _check_update(self) -> None:
+        """Refuse a program that cannot go on from what the last one left, before anything is touched."""
+        if not self.home.plan_file.exists():
+            return
+        found = diff(loads(self.home.plan_file.read_text()), self.plan)
+        if found.verdict is Verdict.KEPT:
+            return
+        worst = [change for change in found.changes if change.verdict is found.verdict]
+        raise RunError(
+            f"the update of application {self.home.name!r} is {found.verdict.value}: "
+            + "; ".join(f"{change.subject}, {change.detail}" for change in worst),
+            hint="; or ".join(dict.fromkeys(text for change in worst for text in change.rule.alternatives))
+            or "run it as an application of another name, or in another home",
+        )
 
     # -- threads ----------------------------------------------------------------------------------
 

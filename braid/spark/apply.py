@@ -120,7 +120,7 @@ class Launcher:
 
     def _join(self, stage: JoinStage) -> DataFrame:
         root = self.home.home.log_root
-        partitions = self._partitions(stage)
+        shards, partitions = self._layout(stage)
         spec = JoinSpec(
             type=stage.type,
             lower=stage.lower,
@@ -139,11 +139,11 @@ class Launcher:
             upper=stage.upper,
             options=self.options.model_dump(),
             propagated=propagated_sides(self.plan, stage),
-            slots=slots(self.options.shards, partitions),
+            slots=slots(shards, partitions),
             drain_file=str(self.home.control_file(stage.name, "drain")),
             status_file=str(self.home.control_file(stage.name, "pacing")),
         )
-        config = JoinConfig(root, stage.left, stage.right, spec, self.options.shards, uuid.uuid4().hex)
+        config = JoinConfig(root, stage.left, stage.right, spec, shards, uuid.uuid4().hex)
         references = (
             self.session.readStream.format(PacedSource.name()).option("config", pace.to_json()).load()
         )
@@ -166,16 +166,19 @@ class Launcher:
             rows = rows.filter(F.col(NOTE).isNotNull() | F.expr(stage.filter))
         return sharded(rows.select(*(projected(c) for c in stage.columns), F.col(NOTE)), stage.sink)
 
-    def _partitions(self, stage: JoinStage) -> int:
-        """State partitions of a join: as at its first start, since state is found by them."""
+    def _layout(self, stage: JoinStage) -> tuple[int, int]:
+        """Shards and state partitions of a join: as at its first start, since its state belongs to them.
+
+        Blocks may be sharded otherwise since then: a join reads ranges of hashes, whatever they were cut by.
+        """
         path = self.home.control_file(stage.name, "state")
         stored = read_json(path)
         if isinstance(stored, dict) and self.home.checkpoint(stage.name).exists():
-            return int(stored["partitions"])
-        executors = max(1, _executors(self.session))
-        partitions = min(self.options.shards, executors)
-        write_json(path, {"partitions": partitions})
-        return partitions
+            return int(stored["shards"]), int(stored["partitions"])
+        shards = self.options.shards
+        partitions = min(shards, max(1, _executors(self.session)))
+        write_json(path, {"shards": shards, "partitions": partitions})
+        return shards, partitions
 
     # -- sinks ------------------------------------------------------------------------------------
 

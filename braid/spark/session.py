@@ -50,6 +50,7 @@ def open_session(
     *,
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
+    log: Path | None = None,
 ) -> SparkSession:
     """A session that Braid's queries can run in.
 
@@ -62,9 +63,12 @@ def open_session(
         Where to start Spark when there is no session yet; `local[*]` by default.
     settings
         Further Spark settings for a new application.
+    log
+        File for what Spark says; by default it says it where the process does.
     """
     if spark is None:
-        spark = _start(master or "local[*]", settings or {})
+        with _redirected(log):
+            spark = _start(master or "local[*]", settings or {})
     session = spark.newSession()
     for name, value in _SESSION.items():
         session.conf.set(name, value)
@@ -119,6 +123,27 @@ def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
         ) from error
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+@contextmanager
+def _redirected(log: Path | None) -> Iterator[None]:
+    """Let a process that is started meanwhile, and all that it starts, write to a file."""
+    if log is None:
+        yield
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    kept = [os.dup(1), os.dup(2)]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        for number, copy in zip((1, 2), kept, strict=True):
+            os.dup2(copy, number)
+            os.close(copy)
 
 
 def _package() -> Path:

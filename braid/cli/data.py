@@ -1,0 +1,160 @@
+"""Commands about data: publish, cat, categories."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from braid import data
+from braid.home import Home
+from braid.jsonrows import json_rows, json_values
+from braid.log.layout import RAW_COLUMN
+
+HomeOption = Annotated[
+    Path | None, typer.Option("--home", help="Folder of the log and of applications.", show_default=False)
+]
+
+
+class Format(StrEnum):
+    """The forms of `braid cat`."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    TABLE = "table"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(publish)
+    app.command()(cat)
+    app.command()(categories)
+
+
+def publish(
+    category: Annotated[str, typer.Argument(help="Category to append to.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="File of JSON lines; - is the standard input.")] = Path("-"),
+    home: HomeOption = None,
+) -> None:
+    """Append JSON lines to a category."""
+    if str(file) == "-":
+        rows = data.publish(Home.at(home), category, _lines(sys.stdin))
+    else:
+        with file.open(encoding="utf-8") as lines:
+            rows = data.publish(Home.at(home), category, _lines(lines))
+    typer.echo(f"{category}: {rows} records", err=True)
+
+
+def cat(
+    category: Annotated[str, typer.Argument(help="Category to print.", show_default=False)],
+    form: Annotated[Format, typer.Option("--format", help="How to print rows.")] = Format.JSONL,
+    limit: Annotated[int | None, typer.Option(min=0, help="Most rows to print.", show_default=False)] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for more rows.")] = False,
+    home: HomeOption = None,
+) -> None:
+    """Print the rows of a category."""
+    batches = _limited(data.read_batches(Home.at(home), category, follow=follow), limit)
+    try:
+        if form is Format.JSONL:
+            _print_json(batches)
+        elif form is Format.CSV:
+            _print_csv(batches)
+        else:
+            _print_table(category, batches)
+    except (KeyboardInterrupt, BrokenPipeError):
+        raise typer.Exit(0) from None
+
+
+def categories(home: HomeOption = None) -> None:
+    """List categories with their rows, commits, sizes and time ranges."""
+    table = Table("category", "kind", "rows", "commits", "size", "shards", "times")
+    for info in data.categories(Home.at(home)):
+        times = "" if info.first_time is None else f"{_iso(info.first_time)} .. {_iso(info.last_time)}"
+        table.add_row(
+            info.name,
+            "raw" if info.raw else "typed",
+            f"{info.rows:,}",
+            f"{info.commits:,}",
+            _size(info.bytes),
+            str(info.shards),
+            times,
+        )
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
+
+
+def _lines(file: Iterator[str]) -> Iterator[str]:
+    return (text for line in file if (text := line.rstrip("\r\n")).strip())
+
+
+def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        part = batch if limit is None else batch.slice(0, limit)
+        yield part
+        if limit is not None:
+            limit -= part.num_rows
+            if limit <= 0:
+                return
+
+
+def _print_json(batches: Iterator[pa.RecordBatch]) -> None:
+    for batch in batches:
+        raw = batch.schema.names == [RAW_COLUMN]
+        texts = batch.column(RAW_COLUMN) if raw else json_rows(batch)
+        if len(texts):
+            sys.stdout.write("\n".join(texts.to_pylist()) + "\n")
+            sys.stdout.flush()
+
+
+def _print_csv(batches: Iterator[pa.RecordBatch]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    header: list[str] | None = None
+    for batch in batches:
+        if header is None:
+            header = list(batch.schema.names)
+            writer.writerow(header)
+        writer.writerows(zip(*(_texts(batch, name) for name in header), strict=True))
+        sys.stdout.flush()
+
+
+def _print_table(category: str, batches: Iterator[pa.RecordBatch]) -> None:
+    table = Table(title=category)
+    for batch in batches:
+        for name in batch.schema.names[len(table.columns) :]:
+            table.add_column(name)
+        for row in zip(*(_texts(batch, name) for name in batch.schema.names), strict=True):
+            table.add_row(*(str(value) for value in row))
+    buffer = io.StringIO()
+    Console(file=buffer, width=None if sys.stdout.isatty() else 200).print(table)
+    sys.stdout.write(buffer.getvalue())
+
+
+def _texts(batch: pa.RecordBatch, name: str) -> list[object]:
+    """Values for people: times as ISO-8601, NULL as nothing."""
+    if name not in batch.schema.names:
+        return [""] * batch.num_rows
+    column = batch.column(name)
+    if pa.types.is_timestamp(column.type):
+        return [text.strip('"') if text != "null" else "" for text in json_values(column).to_pylist()]
+    return ["" if value is None else value for value in column.to_pylist()]
+
+
+def _iso(micros: int | None) -> str:
+    return "" if micros is None else datetime.fromtimestamp(micros / 1e6, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _size(size: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

@@ -1,0 +1,115 @@
+"""Commands about running applications: run, status."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from braid import api
+from braid.cli.data import HomeOption
+from braid.cli.monitor import Monitor
+from braid.errors import ConfigError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(run)
+    app.command()(status)
+
+
+def run(
+    program: Annotated[Path, typer.Argument(help="A PQL program, or a plan as JSON.", show_default=False)],
+    home: HomeOption = None,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="Work off everything available, close all windows, and end.")
+    ] = False,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="option=value; overrides the program.", show_default=False),
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option(help="Where Spark runs; local[*] by default.", show_default=False)
+    ] = None,
+    spark: Annotated[
+        list[str] | None, typer.Option("--spark", help="spark.setting=value.", show_default=False)
+    ] = None,
+) -> None:
+    """Run an application in the foreground; Ctrl-C stops it, and the next start goes on from there."""
+    monitor = Monitor(sys.stderr)
+    handle = api.run(
+        program,
+        home,
+        options=_pairs(assignments, "--set"),
+        drain=drain,
+        master=master,
+        settings=_pairs(spark, "--spark"),
+        on_progress=monitor.progress,
+    )
+    interrupted = threading.Event()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        interrupted.set()
+
+    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGTERM, interrupt)
+    with monitor.showing(handle):
+        while not handle.wait(0.2):
+            if interrupted.is_set():
+                handle.stop()
+    typer.echo(monitor.summary(handle))
+
+
+def status(
+    home: HomeOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show the applications of a home, running and stopped, with their last metrics."""
+    found = api.status(home)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    table = Table(
+        "application", "state", "stage", "batch", "rows in", "rows out", "match rate", "paused", "updated"
+    )
+    for value in found:
+        stages = value["stages"]
+        assert isinstance(stages, dict)
+        for number, (name, stage) in enumerate(stages.items()):
+            last, totals, pacing = stage["last"], stage["totals"], stage.get("pacing") or {}
+            rate = last.get("match_rate")
+            updated = value["updated"]
+            assert isinstance(updated, int | float)
+            table.add_row(
+                str(value["application"]) if number == 0 else "",
+                str(value["state"]) if number == 0 else "",
+                name,
+                str(last.get("batch", "")),
+                f"{totals.get('rows_in', 0):,}",
+                f"{totals.get('rows_out', 0):,}",
+                "" if rate is None else f"{rate:.2%}",
+                str(pacing.get("why") or ""),
+                datetime.fromtimestamp(updated, UTC).strftime("%H:%M:%SZ") if number == 0 else "",
+            )
+        if value["error"]:
+            table.add_row("", "", str(value["error"]))
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
+
+
+def _pairs(assignments: list[str] | None, option: str) -> dict[str, str]:
+    pairs = {}
+    for text in assignments or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"{option} {text!r} has no value", hint=f"write {option} name=value")
+        pairs[name.strip()] = value.strip()
+    return pairs
