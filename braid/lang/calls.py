@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from braid.lang import functions, types
-from braid.lang.dialect import DIALECT
+from braid.lang.dialect import type_from_text
 from braid.lang.evidence import Term, known
 
 _LETTER = re.compile(r"\b[TKV]\b")
@@ -65,8 +64,12 @@ def bind_call(walk: Walk, node: exp.Anonymous) -> Term:
                 bound.setdefault(letter, []).append(argument)
     for letter, nodes in bound.items():
         own = walk.unify(nodes, name.upper())
-        outer = letters.get(letter)
-        letters[letter] = own if outer is None else outer
+        outer = known(letters.get(letter))
+        if outer is None:
+            letters[letter] = own
+        elif not types.compatible(outer, known(own)):
+            text = f"{name.upper()} takes a {outer} here, as the elements are, but this is a {known(own)}"
+            walk.complain("PQL301", nodes[0], text, f"CAST it to {outer.upper()}")
     special = _RESULTS.get(name)
     if special is not None:
         return special(walk, arguments, letters)
@@ -96,6 +99,12 @@ def _bind_nested(walk: Walk, argument: exp.Expr, pattern: str, letters: dict[str
             letters.setdefault(part, inner)
         elif part == "array<T>" and types.base(inner) == "array":
             letters.setdefault("T", types.inner(inner)[0])
+
+
+def literal_decimal(node: exp.Expr, own: str, other: str) -> str:
+    """An integer literal beside a decimal counts only the digits that it has."""
+    literal = isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit()
+    return f"decimal({min(len(node.name), 38)},0)" if literal and types.base(other) == "decimal" else own
 
 
 def _result(pattern: str, letters: dict[str, Term]) -> Term:
@@ -135,9 +144,18 @@ def _round(walk: Walk, arguments: Sequence[exp.Expr], letters: dict[str, Term]) 
     return f"decimal({min(precision - scale + 1 + kept, 38)},{kept})"
 
 
+def _shift(walk: Walk, arguments: Sequence[exp.Expr], letters: dict[str, Term]) -> Term:
+    return "bigint" if known(walk.of(arguments[0])) in ("bigint", None) else "int"
+
+
+def _zero_if_null(walk: Walk, arguments: Sequence[exp.Expr], letters: dict[str, Term]) -> Term:
+    return types.common(known(walk.of(arguments[0])) or "double", "int")
+
+
 def _operation(symbol: str) -> Callable[[Walk, Sequence[exp.Expr], dict[str, Term]], Term]:
     def result(walk: Walk, arguments: Sequence[exp.Expr], letters: dict[str, Term]) -> Term:
         left, right = (known(walk.of(argument)) or "double" for argument in arguments)
+        left, right = literal_decimal(arguments[0], left, right), literal_decimal(arguments[1], right, left)
         numbers = all(types.family(side) is types.Family.NUMBER for side in (left, right))
         return types.arithmetic(symbol, left, right) if numbers else None
 
@@ -171,10 +189,8 @@ def _parsed(walk: Walk, arguments: Sequence[exp.Expr], letters: dict[str, Term])
     if not isinstance(schema, exp.Literal) or not schema.is_string:
         return None
     for text in (schema.name, f"STRUCT<{schema.name}>"):
-        try:
-            found = types.from_sqlglot(exp.DataType.build(text, dialect=DIALECT))
-        except SqlglotError:
-            continue
+        parsed = type_from_text(text)
+        found = types.from_sqlglot(parsed) if parsed is not None else None
         if found is not None:
             return found
     return None
@@ -204,6 +220,9 @@ def _struct_of(fields: Sequence[tuple[str, str | None]]) -> str | None:
 _RESULTS: dict[str, Callable[[Walk, Sequence[exp.Expr], dict[str, Term]], Term]] = {
     **{name: _operation(symbol) for name, symbol in _OPERATIONS.items()},
     **dict.fromkeys(("ceil", "ceiling", "floor"), _whole),
+    **dict.fromkeys(("shiftleft", "shiftright", "shiftrightunsigned"), _shift),
+    "zeroifnull": _zero_if_null,
+    "nullif": lambda walk, arguments, letters: walk.of(arguments[0]),
     **dict.fromkeys(("round", "bround"), _round),
     **dict.fromkeys(("from_json", "from_csv", "from_xml"), _parsed),
     "concat": _concat,

@@ -38,6 +38,8 @@ KEYWORDS = (
 )
 """Words offered when a misspelt one is met."""
 
+_NAMES_HERE = {TokenType.INNER, TokenType.CROSS, TokenType.OUTER, TokenType.NATURAL, TokenType.ASOF}
+"""Words that join tables, and so are names wherever an expression is read."""
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 
@@ -46,7 +48,7 @@ class _LocatedError(ParseError):
     """A parse error that knows its token."""
 
     def __init__(self, message: str, token: Token) -> None:
-        super().__init__(message)
+        super().__init__(message, errors=[{"description": message}])
         self.token = token
 
 
@@ -90,13 +92,18 @@ DIALECT = Pql()
 
 def span_of(node: exp.Expr) -> Span | None:
     """Where an expression was written, as far as it is known."""
-    found = node.meta.get(SPAN)
-    if found is None and "start" in node.meta:
-        found = (node.meta["start"], node.meta["end"] + 1)
-    if found is not None:
-        return Span(*found)
-    spans = [span for span in map(span_of, node.iter_expressions()) if span is not None]
-    return Span(min(s.start for s in spans), max(s.end for s in spans)) if spans else None
+    start, end, stack = -1, -1, [node]
+    while stack:
+        part = stack.pop()
+        found = part.meta.get(SPAN)
+        if found is None and "start" in part.meta:
+            found = (part.meta["start"], part.meta["end"] + 1)
+        if found is None:
+            stack.extend(part.iter_expressions())
+        else:
+            start = found[0] if start < 0 else min(start, found[0])
+            end = max(end, found[1])
+    return Span(start, end) if start >= 0 else None
 
 
 def token_span(token: Token) -> Span:
@@ -181,8 +188,19 @@ def parse_type(tokens: list[Token], source: SourceText) -> exp.Expr:
     return _parse(tokens, source, Parser._parse_types)
 
 
+def type_from_text(text: str) -> exp.Expr | None:
+    """A data type written as text, or None when it is none."""
+    source = SourceText(text)
+    try:
+        tokens = tokenize(source)
+        return parse_type(tokens, source) if tokens else None
+    except ClauseError:
+        return None
+
+
 def _parse(tokens: list[Token], source: SourceText, method: Callable[[Parser], exp.Expr | None]) -> exp.Expr:
     whole = token_span(tokens[0]).to(token_span(tokens[-1]))
+    tokens = [_as_name(token) if token.token_type in _NAMES_HERE else token for token in tokens]
     parser = PqlParser(error_level=ErrorLevel.IMMEDIATE, dialect=DIALECT)
     try:
         [tree] = parser._parse(method, tokens, source.text)
@@ -198,6 +216,10 @@ def _parse(tokens: list[Token], source: SourceText, method: Callable[[Parser], e
     if _depth(tree) > MAX_DEPTH:
         raise _too_deep(whole)
     return tree
+
+
+def _as_name(token: Token) -> Token:
+    return Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end, token.comments)
 
 
 def _syntax_problem(error: _LocatedError, tokens: list[Token], whole: Span) -> ClauseError:
@@ -229,7 +251,7 @@ def _too_deep(span: Span) -> ClauseError:
 
 
 def _depth(tree: exp.Expr) -> int:
-    """Depth of the tree, found without recursion; a chain of AND counts once, as it is split up later."""
+    """Depth of the tree, found without recursion; a chain of AND or OR counts once: no walk descends it."""
     deepest, stack = 0, [(tree, 1)]
     while stack:
         node, depth = stack.pop()
@@ -237,7 +259,7 @@ def _depth(tree: exp.Expr) -> int:
         if depth > MAX_DEPTH:
             break
         for child in node.iter_expressions():
-            same = isinstance(node, exp.And) and isinstance(child, exp.And)
+            same = isinstance(node, exp.Connector) and type(child) is type(node)
             stack.append((child, depth if same else depth + 1))
     return deepest
 

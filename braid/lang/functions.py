@@ -2,7 +2,8 @@
 
 One line per signature: `names : arguments -> result`. An argument is a type, or one of
 
-- `number` (any numeric type), `time` (a timestamp or date), `any`, `unit` (a bare word such as MINUTE);
+- `number` (any numeric type), `time` (a timestamp or date), `collection` (an array or map), `any`, `unit` (a
+  bare word such as MINUTE);
 - `T`, `K`, `V`: the same type wherever the letter stands, also inside `array<T>` and `map<K,V>`;
 - `lambda`;
 
@@ -26,7 +27,7 @@ e pi : -> double
 ceil ceiling floor : number:R int? -> R
 round bround : number:T int? -> T
 bin : bigint -> string
-conv : string int int boolean? -> string
+conv : string int int -> string
 hex : any -> string
 unhex : string -> binary
 factorial : int -> bigint
@@ -35,7 +36,7 @@ div : number number -> bigint
 mod pmod try_mod try_add try_subtract try_multiply : number:T number:T -> T
 try_divide : number number -> double
 greatest least : T T+ -> T
-bit_count : any -> int
+bit_count : bigint -> int
 bit_get getbit : bigint int -> tinyint
 shiftleft shiftright shiftrightunsigned : number:T int -> T
 crc32 : any -> bigint
@@ -59,7 +60,8 @@ like ilike rlike regexp regexp_like : string string -> boolean
 decode : any any+ -> string
 encode : string string -> binary
 elt : int any+ -> string
-find_in_set instr levenshtein regexp_count : string string int? -> int
+find_in_set regexp_count : string string -> int
+instr levenshtein : string string int? -> int
 jaro_winkler_similarity : string string -> double
 format_number : number any -> string
 format_string printf : string any* -> string
@@ -69,12 +71,14 @@ lpad rpad : string int string? -> string
 btrim ltrim rtrim trim : string string? -> string
 mask : string string? string? string? string? -> string
 overlay : string string int int? -> string
-regexp_extract regexp_substr : string string int? -> string
+regexp_extract : string string int? -> string
+regexp_substr : string string -> string
 regexp_extract_all : string string int? -> array<string>
 regexp_instr : string string int? -> int
 regexp_replace : string string string int? -> string
 repeat : string int -> string
-replace translate : string string string? -> string
+replace : string string string? -> string
+translate : string string string -> string
 substring_index split_part : string string int -> string
 sentences : string string? string? -> array<array<string>>
 space : int -> string
@@ -83,7 +87,7 @@ substr substring : string int int? -> string
 to_binary try_to_binary : string string? -> binary
 to_char to_varchar : any string -> string
 to_number try_to_number : string string -> ?
-collate : string unit -> string
+collate : string string -> string
 parse_url try_parse_url : string string string? -> string
 url_decode url_encode try_url_decode : string -> string
 
@@ -120,13 +124,14 @@ try_make_timestamp try_make_timestamp_ltz : int int int int int number string? -
 make_timestamp_ntz try_make_timestamp_ntz : int int int int int number -> timestamp_ntz
 make_dt_interval : int? int? int? number? -> interval day to second
 make_ym_interval : int? int? -> interval year to month
-timestamp_seconds timestamp_millis timestamp_micros : number -> timestamp
+timestamp_seconds : number -> timestamp
+timestamp_millis timestamp_micros : bigint -> timestamp
 to_date try_to_date : any string? -> date
 to_timestamp to_timestamp_ltz try_to_timestamp : any string? -> timestamp
 to_timestamp_ntz : any string? -> timestamp_ntz
 to_unix_timestamp unix_timestamp : any string? -> bigint
 unix_date : date -> int
-unix_micros unix_millis unix_seconds : time -> bigint
+unix_micros unix_millis unix_seconds : timestamp -> bigint
 make_time time_diff time_from_micros time_from_millis time_from_seconds time_to_micros time : any+ -> ?
 time_to_millis time_to_seconds time_trunc timestamp_nanos to_time try_to_time unix_nanos : any+ -> ?
 make_interval try_make_interval : any* -> ?
@@ -134,7 +139,7 @@ time_bucket : interval time time? -> timestamp
 
 array : T* -> array<T>
 array_append array_prepend array_remove : array<T> T -> array<T>
-array_compact array_distinct shuffle : array<T> -> array<T>
+array_compact array_distinct : array<T> -> array<T>
 array_contains : array<T> T -> boolean
 array_except array_intersect array_union : array<T> array<T> -> array<T>
 array_insert : array<T> int T -> array<T>
@@ -151,7 +156,7 @@ flatten : array<array<T>> -> array<T>
 get : array<T> int -> T
 sequence : T T any? -> array<T>
 slice : array<T> int int -> array<T>
-cardinality size : any -> int
+cardinality size : collection -> int
 concat : any* -> string
 element_at try_element_at : array<T> int -> T
 element_at try_element_at : map<K,V> K -> V
@@ -170,8 +175,9 @@ map_filter : map<K,V> lambda -> map<K,V>
 aggregate reduce : array<any> T lambda lambda? -> T
 transform transform_keys transform_values : any lambda -> ?
 zip_with map_zip_with : any any lambda -> ?
-vector_avg vector_sum vector_normalize : any+ -> array<float>
-vector_cosine_similarity vector_inner_product vector_l2_distance vector_norm : any+ -> float
+vector_avg vector_sum vector_normalize : any any? -> array<float>
+vector_cosine_similarity vector_inner_product vector_l2_distance : any any -> float
+vector_norm : any any? -> float
 
 get_json_object : string string -> string
 json_array_length : string -> int
@@ -184,8 +190,9 @@ is_variant_null is_valid_variant : any -> boolean
 schema_of_variant : any -> string
 to_variant_object variant_strip_nulls : any -> variant
 variant_get try_variant_get : any string string? -> ?
-variant_set variant_insert variant_delete variant_array_append : any any+ -> variant
-try_variant_set try_variant_insert try_variant_array_append : any any+ -> variant
+variant_delete : any any+ -> variant
+variant_set variant_insert variant_array_append : any any any any? -> variant
+try_variant_set try_variant_insert try_variant_array_append : any any any any? -> variant
 xpath : string string -> array<string>
 xpath_boolean : string string -> boolean
 xpath_double xpath_number : string string -> double

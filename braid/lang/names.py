@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -169,7 +170,10 @@ def _in_order(program: Program, definitions: dict[str, Definition], report: Repo
     }
     while True:
         try:
-            return [views[key] for key in TopologicalSorter(graph).static_order()]
+            return [
+                views[key]
+                for key in _sorted(graph, {view.name.key: i for i, view in enumerate(program.views)})
+            ]
         except CycleError as error:
             cycle: list[str] = error.args[1][::-1]
             first = views[min(cycle, key=lambda key: views[key].name.span)]
@@ -185,6 +189,21 @@ def _in_order(program: Program, definitions: dict[str, Definition], report: Repo
                 graph.pop(key, None)
                 definitions.setdefault(key, Definition(views[key].name, None))
             graph = {key: [k for k in reads if k in graph] for key, reads in graph.items()}
+
+
+def _sorted(graph: dict[str, list[str]], position: dict[str, int]) -> list[str]:
+    """Dependencies first, otherwise in the order of the program."""
+    sorter = TopologicalSorter(graph)
+    sorter.prepare()
+    ready: list[tuple[int, str]] = []
+    order: list[str] = []
+    while sorter.is_active():
+        for key in sorter.get_ready():
+            heapq.heappush(ready, (position[key], key))
+        _, key = heapq.heappop(ready)
+        order.append(key)
+        sorter.done(key)
+    return order
 
 
 class _Resolver:

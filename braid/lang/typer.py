@@ -12,7 +12,7 @@ from functools import cache
 from sqlglot import exp
 
 from braid.lang import types
-from braid.lang.calls import bind_call
+from braid.lang.calls import bind_call, literal_decimal
 from braid.lang.dialect import DIALECT, span_of
 from braid.lang.errors import Note, Report
 from braid.lang.evidence import Evidence, Strength, Term, Variable, known
@@ -247,7 +247,8 @@ class Typer:
         numbers = [known(term) or "double" for term in (left, right)]
         if any(types.family(number) is not Family.NUMBER for number in numbers):
             return None
-        return types.arithmetic(symbol, *numbers)
+        first = literal_decimal(node.this, numbers[0], numbers[1])
+        return types.arithmetic(symbol, first, literal_decimal(node.expression, numbers[1], numbers[0]))
 
     def _shift(
         self, node: exp.Binary, symbol: str, left: Term, right: Term, kinds: list[Family | None]
@@ -409,6 +410,8 @@ def _fits(kind: str, term: str) -> bool:
         return family is Family.NUMBER
     if kind in ("boolean", "interval"):
         return family is Family(kind)
+    if kind == "collection":
+        return types.base(term) in ("array", "map")
     return kind != "binary" or family in (Family.STRING, Family.OTHER)
 
 
@@ -423,6 +426,7 @@ _EVIDENCE: dict[str, tuple[Strength, str] | None] = {
     "time": (Strength.USE, "timestamp"),
     "timestamp": (Strength.CERTAIN, "timestamp"),
     "interval": None,
+    "collection": None,
     "any": None,
 }
 _COMPARE = {

@@ -160,7 +160,8 @@ def _common_number(left: str, right: str) -> str:
     if "double" in (left, right):
         return "double"
     if "float" in (left, right):
-        return "double" if "decimal" in (base(left), base(right)) else "float"
+        # Beside a float, Spark turns whole numbers and decimals into doubles, which lose less of them.
+        return "double"
     if left in INTEGERS and right in INTEGERS:
         return max(left, right, key=INTEGERS.index)
     (p1, s1), (p2, s2) = _decimal(left), _decimal(right)
@@ -209,7 +210,7 @@ def of_number(text: str) -> str:
     if "e" in text.lower():
         return "double"
     if "." not in text:
-        value = int(text)
+        value = int(text) if len(text) <= _MAX_PRECISION else 2**63
         if value < 2**31:
             return "int"
         return "bigint" if value < 2**63 else f"decimal({min(len(text), _MAX_PRECISION)},0)"

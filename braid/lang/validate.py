@@ -46,6 +46,7 @@ _FORMS = (
     *(exp.Lambda, exp.Concat),
 )
 _SUBQUERIES = (exp.Query, exp.Exists)
+_WINDOWS = (exp.Window, exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 _NO_SUBQUERY = "give the inner query a name with CREATE VIEW and join it with a time window"
 _MANY_ROWS_HINT = "aggregates over streams are not supported yet: store the rows and aggregate them there"
 
@@ -54,20 +55,22 @@ def check_expression(tree: exp.Expr, fallback: Span, report: Report) -> bool:
     """Report every form and function in `tree` that PQL does not accept; whether there was none."""
     before = len(report.errors)
     for node in tree.walk():
-        span = span_of(node) or fallback
         if isinstance(node, _SUBQUERIES) or (isinstance(node, exp.In) and node.args.get("query")):
-            report.add("PQL106", span, "subqueries are not supported", _NO_SUBQUERY)
+            report.add("PQL106", span_of(node) or fallback, "subqueries are not supported", _NO_SUBQUERY)
             break
-        if isinstance(node, exp.Window | exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
-            report.add("PQL213", span, "window functions are not supported", _MANY_ROWS_HINT)
+        if isinstance(node, _WINDOWS):
+            report.add(
+                "PQL213", span_of(node) or fallback, "window functions are not supported", _MANY_ROWS_HINT
+            )
             break
         if isinstance(node, exp.Anonymous):
-            _check_function(node, node.name, span, report)
+            _check_function(node, node.name, span_of(node) or fallback, report)
         elif isinstance(node, exp.Alias):
             if not (isinstance(node.parent, exp.Anonymous) and node.parent.name.lower() == "struct"):
-                report.add("PQL101", span, "a name with AS is not expected inside an expression")
+                text = "a name with AS is not expected inside an expression"
+                report.add("PQL101", span_of(node) or fallback, text)
         elif not isinstance(node, _FORMS):
-            _refuse(node, span, report)
+            _refuse(node, span_of(node) or fallback, report)
     return len(report.errors) == before
 
 
