@@ -39,6 +39,7 @@ _OPERATORS: dict[type[exp.Expr], str] = {
 
 def lower(query: Query) -> Plan:
     """One stage per table, in order of dependency."""
+    _check_writers(query)
     lowering = _Lowering(query)
     stages = _ordered([(table, lowering.stage(table)) for table in query.tables], query)
     return Plan(query.application.name, _with_time_columns(stages), query.application.options)
@@ -149,6 +150,20 @@ class _Lowering:
 
     def _written(self) -> set[str]:
         return {table.storage.name for table in self.query.tables if table.storage.kind == "scribe"}
+
+
+def _check_writers(query: Query) -> None:
+    """A category has one writer, which numbers its commits; the planner's own categories count too."""
+    first: dict[str, Table] = {}
+    for table in query.tables:
+        if table.storage.kind != "scribe":
+            continue
+        name = table.storage.name
+        if name in first:
+            message = f"table {table.name} stores in category {name}, which {first[name].name} writes already"
+            hint = "store each table in a category of its own"
+            raise PqlError(query.source, [Diagnostic("PQL505", message, table.span, hint)])
+        first[name] = table
 
 
 def _projections(select: Select) -> list[Projection]:

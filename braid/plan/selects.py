@@ -10,7 +10,6 @@ from sqlglot import exp
 from braid.kernels.side import Side
 from braid.lang.query import (
     Condition,
-    InputTable,
     Join,
     JoinSelect,
     OutputColumn,
@@ -21,7 +20,7 @@ from braid.lang.query import (
     View,
 )
 from braid.plan.expressions import Replace, column, columns_of, condition, conjuncts, output, substitute
-from braid.plan.names import TIME, category, column_name, raw
+from braid.plan.names import TIME, column_name, raw
 
 Map = Callable[[exp.Expr], exp.Expr]
 Statement = View | Table
@@ -112,17 +111,6 @@ def replace_views(query: Query, changed: dict[str, tuple[View, ...]]) -> Query:
     """Put other views in the place of some, keeping the order of dependency."""
     views = [new for view in query.views for new in changed.get(view.name, (view,))]
     return replace(query, views=tuple(views))
-
-
-def is_join_input(query: Query, relation: Relation) -> bool:
-    """Whether a relation is a category that a slicer of this very application writes for a join."""
-    table = query.relation(relation.table)
-    return (
-        isinstance(table, InputTable)
-        and table.source.kind == "scribe"
-        and table.source.name.startswith(category(query.application.name, ""))
-        and any(c.name == TIME for c in table.columns)
-    )
 
 
 @dataclass(frozen=True)

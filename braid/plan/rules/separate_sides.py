@@ -15,8 +15,8 @@ from braid.lang.errors import Diagnostic, PqlError
 from braid.lang.query import JoinSelect, OutputColumn, Query, Relation, Select, View
 from braid.plan.expressions import Replace, column, output, substitute
 from braid.plan.names import column_name, is_reserved, join_view, raw, slicer_view
+from braid.plan.normal import is_operator
 from braid.plan.selects import (
-    is_join_input,
     join_expressions,
     map_columns,
     map_conditions,
@@ -32,9 +32,7 @@ def separate_sides(query: Query) -> Query:
     joins = [
         view
         for view in query.views
-        if isinstance(view.select, JoinSelect)
-        and not all(is_join_input(query, relation) for relation in view.select.relations)
-        and not _is_separated(view, view.select)
+        if isinstance(view.select, JoinSelect) and not is_operator(query, view.select, view.name)
     ]
     taken = {table.name for table in query.inputs} | {view.name for view in query.views}
     separated = {}
@@ -47,11 +45,6 @@ def separate_sides(query: Query) -> Query:
                 raise PqlError(query.source, [Diagnostic("PQL215", message, view.span, hint)])
         separated[view.name] = parts
     return replace_views(query, separated)
-
-
-def _is_separated(view: View, select: JoinSelect) -> bool:
-    owner = view.name.removesuffix(join_view(""))
-    return [r.table for r in select.relations] == [slicer_view(owner, side) for side in Side]
 
 
 def _separate(query: Query, view: View) -> tuple[View, ...]:

@@ -1,0 +1,102 @@
+"""`braid check`, `braid explain` and `braid diff`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from braid import api
+from braid.cli.language import Format
+from braid.cli.main import app
+
+FIGURE_3 = Path(__file__).parent.parent / "plan" / "figure3.sql"
+
+
+def braid(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def edited(tmp_path: Path):
+    def edit(old: str, new: str, name: str = "new.sql") -> Path:
+        path = tmp_path / name
+        text = FIGURE_3.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new))
+        return path
+
+    return edit
+
+
+def test_check() -> None:
+    assert braid("check", FIGURE_3) == (0, "sample_app: ok, 2 inputs, 1 join, 1 table\n", "")
+
+
+def test_check_reports_errors_without_a_traceback(edited) -> None:
+    code, out, err = braid("check", edited("l.key = r.key", "l.kye = r.key"))
+    assert (code, out) == (1, "")
+    assert "PQL202" in err
+    assert "Traceback" not in err
+
+
+def test_check_warns(edited) -> None:
+    unused = 'CREATE INPUT TABLE unused (x) FROM SCRIBE("u");\n\nCREATE VIEW'
+    code, out, err = braid("check", edited("CREATE VIEW", unused))
+    assert code == 0
+    assert "ok" in out
+    assert "PQL901" in err
+
+
+@pytest.mark.parametrize("form", list(Format))
+def test_explain(form: Format) -> None:
+    code, out, _ = braid("explain", FIGURE_3, "--format", form.value)
+    assert code == 0
+    assert out == api.explain(api.compile_file(FIGURE_3), form.value)
+
+
+def test_formats_are_those_of_the_api() -> None:
+    assert [form.value for form in Format] == list(api.FORMATS)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "verdict"),
+    [
+        ("'3 minutes'", "'5 minutes'", 0, "kept"),
+        ("LEFT OUTER", "INNER", 3, "replayed"),
+        ('SCRIBE("right")', 'SCRIBE("other")', 1, "refused"),
+    ],
+)
+def test_diff(edited, old: str, new: str, code: int, verdict: str) -> None:
+    path = edited(old, new)
+    found = braid("diff", FIGURE_3, path)
+    assert found[0] == code
+    assert found[1].endswith(f"verdict: {verdict}\n")
+    as_json = braid("diff", FIGURE_3, path, "--json")
+    assert as_json[0] == code
+    assert json.loads(as_json[1])["verdict"] == verdict
+
+
+def test_diff_with_a_saved_plan(tmp_path: Path) -> None:
+    saved = tmp_path / "plan.json"
+    saved.write_text(api.explain(api.compile_file(FIGURE_3), "json"))
+    assert braid("diff", saved, FIGURE_3) == (0, "no changes\n", "")
+
+
+def test_diff_of_a_program_that_does_not_compile(edited) -> None:
+    code, _, err = braid("diff", FIGURE_3, edited("SELECT", "SELCT"))
+    assert code == 2
+    assert "PQL" in err
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe"])
+def test_unreadable_files(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "app.sql"
+    if content is not None:
+        path.write_bytes(content)
+    code, _, err = braid("check", path)
+    assert code == 1
+    assert "app.sql" in err

@@ -1,0 +1,146 @@
+"""Updates: each kind of change, and its verdict."""
+
+from __future__ import annotations
+
+import pytest
+
+from braid.api import compile_text, diff, diff_json, diff_text
+from braid.plan.diff import Diff
+from braid.plan.update_rules import UPDATE_RULES, Verdict
+
+BASE = """
+CREATE APPLICATION app;
+CREATE INPUT TABLE a (id BIGINT, t TIMESTAMP, u TIMESTAMP, k STRING, n BIGINT, x DOUBLE)
+FROM SCRIBE("a") TIME t;
+CREATE INPUT TABLE b (id BIGINT, t TIMESTAMP, k STRING, n BIGINT, s STRING) FROM SCRIBE("b") TIME t;
+CREATE VIEW j AS SELECT l.id AS id, ABS(l.x) AS x, r.s AS s, r.n AS n
+FROM a AS l LEFT JOIN b AS r
+ON l.k = r.k AND r.t BETWEEN l.t - INTERVAL '3 minutes' AND l.t + INTERVAL '2 minutes'
+  AND l.n > 1 AND l.n < r.n
+WHERE l.id > 0;
+CREATE TABLE result AS SELECT id, x, s, n FROM j WHERE n IS NULL OR n > 2 STORAGE SCRIBE(category = "result");
+CREATE TABLE plain AS SELECT id, n FROM a STORAGE KAFKA(topic = "plain");
+"""
+BACK = (3 + 2 + 1) * 60_000_000
+"""Window and slack."""
+
+SECOND = 'CREATE TABLE second AS SELECT id FROM j STORAGE SCRIBE(category = "second");'
+
+CASES: list[tuple[str, str, list[str], Verdict]] = [
+    ("APPLICATION app;", "APPLICATION other;", ["application.renamed"], Verdict.REFUSED),
+    ("app;", "app WITH (shards = 16);", ["shards.changed"], Verdict.KEPT),
+    ("app;", "app WITH (stream_time = 'ascending');", ["stream_time.changed"], Verdict.KEPT),
+    ("app;", "app WITH (max_per_key = 10);", ["option.changed"], Verdict.KEPT),
+    ("app;", "app WITH (retention = '1 hour');", ["retention.shortened"], Verdict.KEPT),
+    ("app;", "app WITH (shards = 8);", [], Verdict.KEPT),
+    ("LEFT JOIN", "INNER JOIN", ["join.type"], Verdict.REPLAYED),
+    ("l.n < r.n\n", "l.n < r.n MATCH NEAREST\n", ["join.match"], Verdict.REPLAYED),
+    ("l.k = r.k", "UPPER(l.k) = r.k", ["join.keys"], Verdict.REPLAYED),
+    ("l.k = r.k AND", "l.k = r.k AND l.id = r.id AND", ["join.keys"], Verdict.REPLAYED),
+    (
+        "l.t - INTERVAL '3 minutes' AND l.t +",
+        "l.u - INTERVAL '3 minutes' AND l.u +",
+        ["join.time"],
+        Verdict.REPLAYED,
+    ),
+    ('SCRIBE("b")', 'KAFKA("b")', ["join.input"], Verdict.REFUSED),
+    ("'3 minutes'", "'9 minutes'", ["join.window_widened"], Verdict.KEPT),
+    ("'3 minutes'", "'1 minute'", ["join.window_narrowed"], Verdict.KEPT),
+    (
+        "l.t - INTERVAL '3 minutes' AND l.t + INTERVAL '2 minutes'",
+        "l.t - INTERVAL '1 minute' AND l.t + INTERVAL '5 minutes'",
+        ["join.window_moved"],
+        Verdict.KEPT,
+    ),
+    ("l.n < r.n", "l.n <= r.n", ["join.residual"], Verdict.KEPT),
+    ("l.n < r.n", "l.n + 1 < r.n", ["join.residual_operands"], Verdict.REPLAYED),
+    ("AND l.n > 1", "AND l.n > 1 AND r.n > 1", ["join.live_added"], Verdict.REPLAYED),
+    ("AND l.n > 1", "AND l.n > 2", ["join.live_changed"], Verdict.KEPT),
+    ("AND l.n > 1", "", ["join.live_removed"], Verdict.KEPT),
+    ("WHERE l.id > 0", "WHERE l.id > 5", ["filter.changed"], Verdict.KEPT),
+    ("n > 2 STORAGE", "n > 3 STORAGE", ["filter.changed"], Verdict.KEPT),
+    ("r.n AS n\n", "r.n AS n, l.u AS u\n", ["column.added"], Verdict.KEPT),
+    ("SELECT id, x, s, n FROM j", "SELECT id, x, s FROM j", ["column.dropped"], Verdict.KEPT),
+    ("SELECT id, x, s, n FROM j", "SELECT n, id, x, s FROM j", ["column.reordered"], Verdict.KEPT),
+    ("ABS(l.x) AS x", "SQRT(l.x) AS x", ["column.changed"], Verdict.KEPT),
+    ("ABS(l.x) AS x", "CAST(l.x AS STRING) AS x", ["column.type", "column.type"], Verdict.REFUSED),
+    ("SELECT id, n FROM a", "SELECT id, CAST(n AS INT) AS n FROM a", ["column.retyped"], Verdict.KEPT),
+    (
+        "n FROM a STORAGE",
+        "n FROM b STORAGE",
+        ["input.source"],
+        Verdict.REPLAYED,
+    ),
+    ('SCRIBE("b") TIME t', 'SCRIBE("b") TIME t IN MILLISECONDS', ["input.time_unit"], Verdict.REPLAYED),
+    (BASE[-1:], f"\n{SECOND}\n", ["table.moved", "table.added"], Verdict.KEPT),
+    (
+        'CREATE TABLE plain AS SELECT id, n FROM a STORAGE KAFKA(topic = "plain");',
+        "",
+        ["table.removed"],
+        Verdict.KEPT,
+    ),
+    ('category = "result"', 'category = "elsewhere"', ["sink.changed"], Verdict.KEPT),
+    ('topic = "plain")', 'topic = "plain") SHARD BY id', ["sink.options"], Verdict.KEPT),
+]
+
+
+def changed(old: str, new: str) -> Diff:
+    head, _, tail = BASE.rpartition(old) if old == BASE[-1:] else BASE.partition(old)
+    assert head or tail
+    return diff(compile_text(BASE).plan, compile_text(head + new + tail).plan)
+
+
+@pytest.mark.parametrize(("old", "new", "kinds", "verdict"), CASES, ids=[str(case[2:]) for case in CASES])
+def test_verdicts(old: str, new: str, kinds: list[str], verdict: Verdict) -> None:
+    found = changed(old, new)
+    assert found.verdict is verdict
+    assert set(kinds) <= {change.kind for change in found.changes}
+    # Nothing else is worse than what the case is about.
+    assert {c.kind for c in found.changes if c.verdict is not Verdict.KEPT} <= set(kinds)
+
+
+def test_no_change() -> None:
+    found = diff(
+        compile_text(BASE).plan, compile_text(BASE.replace("AS l", "AS ll").replace("l.", "ll.")).plan
+    )
+    assert found.changes == ()
+    assert diff_text(found) == "no changes\n"
+
+
+def test_a_replay_says_how_far_back() -> None:
+    [change] = [c for c in changed("LEFT JOIN", "INNER JOIN").changes if c.kind == "join.type"]
+    assert change.replay == BACK
+    assert "the last 6 min" in diff_text(changed("LEFT JOIN", "INNER JOIN"))
+
+
+def test_a_refusal_names_alternatives() -> None:
+    found = changed('SCRIBE("b")', 'KAFKA("b")')
+    [change] = diff_json(found)["changes"]
+    assert change["verdict"] == "refused"
+    assert any("new name" in text for text in change["alternatives"])
+    assert "alternative: " in diff_text(found)
+
+
+def test_joins_can_be_added_and_removed() -> None:
+    smaller = BASE[: BASE.index("CREATE VIEW")] + BASE[BASE.index("CREATE TABLE plain") :]
+    plans = [compile_text(text).plan for text in (smaller, BASE)]
+    assert {c.kind for c in diff(*plans).changes} == {"join.added", "table.added"}
+    assert {c.kind for c in diff(*plans[::-1]).changes} == {"join.removed", "table.removed"}
+    assert diff(*plans).verdict is Verdict.KEPT
+
+
+def test_adding_a_column_renames_nothing() -> None:
+    wide = BASE.replace("SELECT l.id AS id, ABS", "SELECT l.n AS extra, r.id AS rid, l.id AS id, ABS")
+    found = diff(compile_text(BASE).plan, compile_text(wide).plan)
+    assert {c.kind for c in found.changes} == {"column.added"}
+
+
+def test_every_rule_is_met_by_a_case() -> None:
+    met = {kind for case in CASES for kind in case[2]} | {"join.added", "join.removed"}
+    assert set(UPDATE_RULES) - met == {"input.options"}
+
+
+def test_options_of_a_source() -> None:
+    old = BASE.replace('SCRIBE("b")', 'KAFKA("b", maxOffsetsPerTrigger = "10")')
+    new = old.replace('"10"', '"20"')
+    assert [c.kind for c in diff(compile_text(old).plan, compile_text(new).plan).changes] == ["input.options"]

@@ -1,0 +1,104 @@
+"""Explain says what runs where."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from braid.api import compile_text, explain
+from braid.errors import BraidError
+from braid.plan.stages import JoinStage
+from braid.plan.text import duration, window
+
+FIGURE_3 = (Path(__file__).parent / "figure3.sql").read_text()
+
+TREE = """\
+application sample_app
+└─ table result -> scribe result
+   └─ post-join slicer
+      ├─ evaluate after the join: dim_two = right.dim_two, dim_three = COALESCE(right.dim_three, 'example')
+      ├─ pass on: eventtime, key, dim_one, metric
+      └─ left join joined_streams, match all
+         ├─ window: right time - left time in [-3 min, +3 min]
+         ├─ on: key = key
+         ├─ left slicer -> sample_app.joined_streams.left, buffered 3 min
+         │  ├─ event time: eventtime
+         │  ├─ key: key string
+         │  ├─ evaluate before the join: metric = ABS(metric)
+         │  ├─ pass on: eventtime, key, dim_one
+         │  └─ read scribe left (eventtime timestamp, key string, dim_one string, metric double), \
+time eventtime in seconds
+         └─ right slicer -> sample_app.joined_streams.right, buffered 3 min
+            ├─ event time: eventtime
+            ├─ key: key string
+            ├─ pass on: dim_two, dim_three
+            └─ read scribe right (eventtime timestamp, key string, dim_two string, dim_three string), \
+time eventtime in seconds
+"""
+
+CHAIN = """
+CREATE APPLICATION shop WITH (shards = 2);
+CREATE INPUT TABLE orders (id, at, item) FROM SCRIBE("orders");
+CREATE INPUT TABLE deliveries (id, at) FROM KAFKA("deliveries");
+CREATE INPUT TABLE returns (id, at, reason) FROM FILES("returns/*.json");
+CREATE VIEW life AS SELECT o.id AS id, d.at AS delivered, r.reason AS reason
+FROM orders AS o JOIN deliveries AS d ON o.id = d.id AND d.at BETWEEN o.at AND o.at + INTERVAL '2 days'
+LEFT JOIN returns AS r ON r.id = o.id AND r.reason <> o.item AND r.reason <> ''
+  AND r.at BETWEEN d.at AND d.at + INTERVAL '1 hour';
+CREATE TABLE kept AS SELECT id FROM life WHERE reason IS NULL STORAGE CONSOLE;
+CREATE TABLE returned AS SELECT id, reason FROM life WHERE reason IS NOT NULL STORAGE SCRIBE(category = "r");
+"""
+
+
+def test_figure_3_as_a_tree() -> None:
+    assert explain(compile_text(FIGURE_3)) == TREE
+
+
+def test_a_chain_shows_every_stage_once() -> None:
+    text = explain(compile_text(CHAIN))
+    assert text.count("inner join life__1") == 1
+    assert text.count("left join life,") == 1
+    assert "read shop.life, shown above" in text
+    assert "matches only if: reason <> ''" in text
+    assert "and: " in text
+    assert "with shards = 2" in text
+
+
+def test_a_chain_carries_every_event_time() -> None:
+    joins = [stage for stage in compile_text(CHAIN).plan.stages if isinstance(stage, JoinStage)]
+    assert joins[0].sink.time_columns == ("orders__at", "deliveries__at")
+    assert joins[1].sink.time_columns == ("delivered",)
+
+
+def test_json_is_the_plan() -> None:
+    compiled = compile_text(CHAIN)
+    value = json.loads(explain(compiled, "json"))
+    assert value["application"] == "shop"
+    assert [stage["name"] for stage in value["stages"]] == [stage.name for stage in compiled.plan.stages]
+
+
+def test_mermaid_links_stages_through_categories() -> None:
+    text = explain(compile_text(FIGURE_3), "mermaid")
+    assert text.startswith("flowchart LR\n")
+    assert text.count("-->") == 7
+    assert 'c4[("scribe result")]' in text
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(BraidError, match="one of text, json, mermaid, pql"):
+        explain(compile_text(FIGURE_3), "dot")
+
+
+@pytest.mark.parametrize(
+    ("micros", "text"),
+    [(0, "0 s"), (180_000_000, "3 min"), (-12_600_000_000, "-3 h 30 min"), (1_500_001, "1 s 500 ms 1 us")],
+)
+def test_durations(micros: int, text: str) -> None:
+    assert duration(micros) == text
+
+
+def test_windows_are_signed() -> None:
+    assert window(-1_000_000, 0) == "[-1 s, 0 s]"
+    assert window(1_000_000, 2_000_000) == "[+1 s, +2 s]"
