@@ -1,0 +1,116 @@
+"""A whole application on Spark (FILES in, SCRIBE out) beside Spark's own join, on the same files in the same run.
+
+The workload is that of `bench/kernels.py`. Run: `python bench/engine.py [--rows N] [--runs K] [--native hdfs,rocksdb]`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import duckdb
+from spark_native import run_native, write_files
+
+from braid import api
+from braid.home import Home
+from braid.spark.app import Application
+from braid.spark.metrics import read_metrics
+from braid.spark.session import open_session
+
+PROGRAM = """
+CREATE APPLICATION bench;
+CREATE INPUT TABLE l (t timestamp, key string, payload double) FROM FILES("{folder}/left", format = "parquet") TIME t;
+CREATE INPUT TABLE r (t timestamp, key string, payload double) FROM FILES("{folder}/right", format = "parquet") TIME t;
+CREATE VIEW joined AS SELECT l.key AS key, l.payload AS payload, r.payload AS other
+  FROM l LEFT JOIN r ON l.key = r.key
+  AND r.t BETWEEN l.t - INTERVAL '3 minutes' AND l.t + INTERVAL '3 minutes';
+CREATE TABLE result AS SELECT * FROM joined STORAGE SCRIBE(category = "result");
+"""
+
+
+def run_braid(spark: object, folder: Path, rows: int) -> dict[str, object]:
+    """Drain the application, and say how long it took, what came out, and where the time went."""
+    with tempfile.TemporaryDirectory() as root:
+        home = Home.at(root)
+        plan = api.compile_text(PROGRAM.format(folder=folder)).plan
+        started = time.perf_counter()
+        Application(plan, home, spark=spark, drain=True).start().wait()
+        seconds = time.perf_counter() - started
+        return {
+            "seconds": seconds,
+            "rows_per_second": round(2 * rows / seconds),
+            "rows_out": sum(info.rows for info in _categories(home) if info.name == "result"),
+            "lost": _total(home, "joined", "lost_matches"),
+            "phases": {stage: _phases(home, stage) for stage in ("joined.left", "joined.right", "joined")},
+        }
+
+
+def _categories(home: Home):
+    from braid.data import categories
+
+    return categories(home)
+
+
+def _total(home: Home, stage: str, name: str) -> int:
+    lines = read_metrics(home.application("bench").metrics_file(stage))
+    return sum(int(line.get(name, 0)) for line in lines)
+
+
+def _phases(home: Home, stage: str) -> dict[str, float]:
+    """Seconds by phase, over all micro-batches of a stage."""
+    total: dict[str, float] = {}
+    lines = read_metrics(home.application("bench").metrics_file(stage))
+    for line in lines:
+        for name, milliseconds in line["duration_ms"].items():
+            total[name] = total.get(name, 0) + milliseconds / 1000
+        for name in ("open_ms", "join_ms", "save_ms"):
+            if name in line:
+                total[name] = total.get(name, 0) + line[name] / 1000
+        total["task_s"] = total.get("task_s", 0) + sum(line.get("task_ms", [])) / 1000
+    return {"micro-batches": len(lines), **{name: round(value, 2) for name, value in total.items()}}
+
+
+def expected(folder: Path) -> int:
+    """Rows of the batch join, by DuckDB."""
+    return duckdb.execute(f"""
+      SELECT count(*) FROM '{folder}/left/*.parquet' l LEFT JOIN '{folder}/right/*.parquet' r
+      ON l.key = r.key AND r.t BETWEEN l.t - INTERVAL '3 minutes' AND l.t + INTERVAL '3 minutes'
+    """).fetchone()[0]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=2_000_000, help="rows per side")
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument(
+        "--native", default="hdfs", help="state stores of Spark's join, comma-separated; empty for none"
+    )
+    options = parser.parse_args()
+    spark = open_session(master="local[2]", settings={"spark.driver.memory": "6g"})
+    report: dict[str, object] = {}
+    with tempfile.TemporaryDirectory() as base:
+        small, folder = Path(base) / "small", Path(base) / "full"
+        write_files(small, 20_000)
+        write_files(folder, options.rows)
+        report["duckdb_rows_out"] = expected(folder)
+        run_braid(spark, small, 20_000)
+        runs = [run_braid(spark, folder, options.rows) for _ in range(options.runs)]
+        report["braid"] = runs[-1]
+        report["braid_rows_per_second"] = round(
+            statistics.median(int(str(r["rows_per_second"])) for r in runs)
+        )
+        for state in filter(None, options.native.split(",")):
+            run_native(spark, small, state)
+            native = run_native(spark, folder, state)
+            native["rows_per_second"] = round(2 * options.rows / float(str(native["seconds"])))
+            report[f"native_{state}"] = native
+    print(json.dumps(report, indent=2))
+    spark.sparkContext.stop()
+
+
+if __name__ == "__main__":
+    main()
