@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from braid.kernels.runs import Ints, Run
 from braid.kernels.side import Side
-from braid.kernels.spec import HASH, LIVE, TIME, JoinSpec
+from braid.kernels.spec import HASH, LIVE, TIME, AnySpec
 
 FAR = 2**61
 """Event times and bounds stay inside +-FAR, so that their sums with stream times fit an int64."""
@@ -67,14 +67,14 @@ class BlockStore:
         self.starts = np.append(self.starts, start + batch.num_rows)
         return start
 
-    def take(self, column: str, rows: Ints) -> pa.Array:
-        """Values of a column for the given row numbers."""
+    def take(self, column: str, rows: Ints, *, nullable: bool = False) -> pa.Array:
+        """Values of a column for the given row numbers; with `nullable`, -1 gives NULL."""
         if column not in self._columns:
             self._columns[column] = [batch.column(column) for batch in self._batches]
         arrays = self._columns[column]
         if not arrays:
-            return pa.nulls(0, self._schema.field(column).type)
-        taken = pa.chunked_array(arrays).take(pa.array(rows))
+            return pa.nulls(len(rows), self._schema.field(column).type)
+        taken = pa.chunked_array(arrays).take(pa.array(rows, mask=rows < 0 if nullable else None))
         return taken.chunk(0) if taken.num_chunks == 1 else pa.concat_arrays(taken.chunks)
 
     def locate(self, rows: Ints) -> tuple[Ints, Ints]:
@@ -115,7 +115,7 @@ class Parsed(NamedTuple):
     times: Ints
 
 
-def parse(batch: pa.RecordBatch, spec: JoinSpec, start: int) -> Parsed:
+def parse(batch: pa.RecordBatch, spec: AnySpec, start: int) -> Parsed:
     """Index a block whose rows are numbered from `start`.
 
     Rows that can never match are `inert` (not live, or a NULL in the key) or `invalid` (no usable time).

@@ -11,7 +11,7 @@ from braid.errors import SchemaError
 from braid.kernels.blocks import BlockStore
 from braid.kernels.runs import Ints
 from braid.kernels.side import Side
-from braid.kernels.spec import JoinSpec
+from braid.kernels.spec import AnySpec, JoinSpec
 
 DISTANCE_BUCKETS = 64
 
@@ -62,7 +62,7 @@ class Emitter:
             self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
 
 
-def output_schema(spec: JoinSpec, schemas: Mapping[Side, pa.Schema]) -> pa.Schema:
+def output_schema(spec: AnySpec, schemas: Mapping[Side, pa.Schema]) -> pa.Schema:
     """Names and types of the join's output columns."""
     for column in spec.output:
         if column.column not in schemas[column.side].names:

@@ -26,10 +26,10 @@ from braid.kernels.emit import Emitter
 from braid.kernels.keys import check_key_type, equal_keys
 from braid.kernels.lost import Lost
 from braid.kernels.predicate import ColumnRef
-from braid.kernels.runs import MAX_PAIRS, Ints, Mask, Run, probe
+from braid.kernels.runs import MAX_PAIRS, Ints, Mask, Run, probe, shares_key
 from braid.kernels.side import Side
 from braid.kernels.single import CHOICE, Candidates, best
-from braid.kernels.spec import MIN_TIME, JoinSpec, MatchMode
+from braid.kernels.spec import HASH, MIN_TIME, JoinSpec, MatchMode
 from braid.kernels.state import JoinState, SideState, decode, encode
 
 
@@ -292,6 +292,8 @@ class _Work:
         low, high = self._reach(side, late, times)
         for block in blocks:
             batch = self._source.read(side.other, block)
+            if self._spec.keys and not shares_key(batch.column(HASH).to_numpy(), late.key):
+                continue  # most blocks hold none of the few late keys, and are not worth an index
             older = parse(batch, self._spec, guests.rows)
             hits = []
             for needle, position in probe(older.run, low, high):

@@ -48,6 +48,14 @@ def merge(runs: Sequence[Run]) -> Run:
     return Run(key[order], np.concatenate([run.row for run in runs])[order])
 
 
+def shares_key(keys: Ints, some: Ints) -> bool:
+    """Whether any of `some` is among `keys`, which ascend."""
+    if not len(keys):
+        return False
+    place = np.searchsorted(keys, some)
+    return bool(np.any(keys[np.minimum(place, len(keys) - 1)] == some))
+
+
 def probe(run: Run, low: Ints, high: Ints) -> Iterator[tuple[Ints, Ints]]:
     """Candidate pairs `(needle, position in run)` with `low[needle] <= run.key[position] <= high[needle]`.
 

@@ -52,13 +52,24 @@ class MatchMode(StrEnum):
         return self in (MatchMode.NEAREST, MatchMode.EARLIEST, MatchMode.LATEST)
 
 
+class Neighbour(StrEnum):
+    """A right row next to a left row in time, which a time-series join can give besides the match."""
+
+    PREVIOUS = "previous"
+    NEXT = "next"
+
+
 @dataclass(frozen=True)
 class OutputColumn:
-    """One column of the join's output: `name`, taken from `column` of `side`."""
+    """One column of the join's output: `name`, taken from `column` of `side`.
+
+    With `neighbour`, the right row is not the match but the one before or after the left row's time.
+    """
 
     name: str
     side: Side
     column: str
+    neighbour: Neighbour | None = None
 
 
 @dataclass(frozen=True)
@@ -111,3 +122,68 @@ class JoinSpec:
         if self.residual is not None:
             names += [c.name for c in self.residual.columns() if c.side == side]
         return tuple(dict.fromkeys(names))
+
+
+class SeriesMode(StrEnum):
+    """Which records of two time series are paired.
+
+    `PAIRS` and `SPARSE` are symmetric: each record pairs with its predecessor and its successor in the
+    other series, or only with the nearer of the two. The others give each left row at most one right row.
+    """
+
+    PAIRS = "pairs"
+    SPARSE = "sparse"
+    PREVIOUS = "previous"
+    NEXT = "next"
+    NEAREST = "nearest"
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether both series choose partners."""
+        return self in (SeriesMode.PAIRS, SeriesMode.SPARSE)
+
+
+@dataclass(frozen=True)
+class SeriesSpec:
+    """A join by neighbourhood in time, per key.
+
+    Parameters
+    ----------
+    type, mode
+        Join type (INNER or LEFT unless the mode is symmetric), and who pairs with whom.
+    keys
+        Number of key columns; 0 takes all rows as one series.
+    output
+        Output columns, in order; they may ask for neighbours.
+    within
+        Largest distance in time of a pair, in microseconds; None is no limit.
+    inclusive
+        Whether a right row at the very time of the left row counts as previous, or as next; symmetric
+        modes always count it as previous.
+    """
+
+    type: JoinType
+    mode: SeriesMode
+    keys: int
+    output: tuple[OutputColumn, ...]
+    within: int | None = None
+    inclusive: bool = True
+    key_columns: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.within is not None and self.within < 0:
+            raise ConfigError(f"WITHIN is {self.within} us, but must not be negative")
+        if not self.mode.symmetric and self.type not in (JoinType.INNER, JoinType.LEFT):
+            raise ConfigError(
+                f"a {self.mode} join cannot be a {self.type} join",
+                hint="swap the two sides and use LEFT, or use TIMESERIES JOIN",
+            )
+        object.__setattr__(self, "key_columns", tuple(f"{KEY}{i}" for i in range(self.keys)))
+
+    def columns(self, side: Side) -> tuple[str, ...]:
+        """All payload columns that the join reads of `side`."""
+        names = [c.column for c in self.output if c.side is side]
+        return tuple(dict.fromkeys([*names, *self.key_columns]))
+
+
+AnySpec = JoinSpec | SeriesSpec

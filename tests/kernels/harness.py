@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from braid.kernels.blocks import BlockId
 from braid.kernels.interval import IntervalJoin, Output, Step
+from braid.kernels.join import ShardJoin, open_join
 from braid.kernels.side import Side
 from braid.kernels.spec import (
     HASH,
@@ -20,6 +21,7 @@ from braid.kernels.spec import (
     MAX_TIME,
     MIN_TIME,
     TIME,
+    AnySpec,
     JoinSpec,
     MatchMode,
     OutputColumn,
@@ -91,7 +93,7 @@ class MemorySource:
 class Case:
     """Two inputs in order of arrival, cut into blocks, and the steps in which they are admitted."""
 
-    spec: JoinSpec
+    spec: AnySpec
     left: list[list[Row]]
     right: list[list[Row]]
     key_types: Sequence[pa.DataType] = (pa.string(),)
@@ -116,7 +118,7 @@ class Case:
             side: [(BlockId(i // 3, i % 3), rows) for i, rows in enumerate(blocks)]
             for side, blocks in ((Side.LEFT, self.left), (Side.RIGHT, self.right))
         }
-        join = IntervalJoin(self.spec, self.source)
+        join = open_join(self.spec, self.source)
         times = dict.fromkeys(Side, MIN_TIME)
         while any(waiting.values()):
             admitted: dict[Side, list[BlockId]] = {side: [] for side in Side}
@@ -131,7 +133,7 @@ class Case:
             self._note(join.step(Step(admitted[Side.LEFT], admitted[Side.RIGHT], *times.values())))
             self.steps.append((admitted[Side.LEFT], admitted[Side.RIGHT]))
             if self.restarts and rng.random() < 0.4:
-                join = IntervalJoin(self.spec, self.source, join.snapshot())
+                join = open_join(self.spec, self.source, join.snapshot())
             if self.forget:
                 self._forget(rng, join)
         self._note(join.step(Step([], [], MAX_TIME, MAX_TIME)))
@@ -145,7 +147,8 @@ class Case:
             return rng.choice((certain, certain + rng.randint(0, 20)))
         return certain - rng.choice((0, 0, 1, 5))
 
-    def _forget(self, rng: random.Random, join: IntervalJoin) -> None:
+    def _forget(self, rng: random.Random, join: ShardJoin) -> None:
+        assert isinstance(join, IntervalJoin)
         for side in Side:
             old = [b for b in self.source.blocks[side] if b not in join.buffer(side).store.ids]
             for block in old:
@@ -180,18 +183,8 @@ class Case:
 def expected(case: Case) -> Counter[tuple[object, object]]:
     """DuckDB's answer: the SQL join, or for single-match modes a window-function query over it."""
     spec = case.spec
-    kind = schema(case.key_types)
-    tables = {}
-    for name, blocks in (("left_rows", case.left), ("right_rows", case.right)):
-        rows = [row for block in blocks for row in block]
-        table = pa.Table.from_pylist(rows, kind) if rows else kind.empty_table()
-        tables[name] = table.append_column("arrival", pa.array(np.arange(len(rows))))
-    keys = "".join(f" AND l.__key{i} = r.__key{i}" for i in range(spec.keys))
+    assert isinstance(spec, JoinSpec)
     residual = " AND l.x < r.x" if spec.residual is not None else ""
-    on = (
-        f"l.__live AND r.__live AND r.__time BETWEEN l.__time + {spec.lower} AND l.__time + {spec.upper}"
-        f"{keys}{residual}"
-    )
     rank = {
         MatchMode.ALL: "1",
         MatchMode.FIRST: "r.arrival",
@@ -199,20 +192,35 @@ def expected(case: Case) -> Counter[tuple[object, object]]:
         MatchMode.EARLIEST: "r.__time, r.arrival",
         MatchMode.LATEST: "r.__time DESC, r.arrival",
     }[spec.match]
-    one = (
-        ""
-        if spec.match is MatchMode.ALL
-        else f"QUALIFY row_number() OVER (PARTITION BY l.id ORDER BY {rank}) = 1"
+    return answer(
+        case,
+        f"SELECT l.id AS l, r.id AS r FROM left_rows l JOIN right_rows r ON {same_key(spec)} "
+        f"AND r.__time BETWEEN l.__time + {spec.lower} AND l.__time + {spec.upper}{residual} "
+        + ("" if spec.match is MatchMode.ALL else first_by("l.id", rank)),
     )
-    parts = [
-        f"WITH m AS (SELECT l.id AS l, r.id AS r FROM left_rows l JOIN right_rows r ON {on} {one}) "
-        "SELECT * FROM m"
-    ]
-    if spec.type.pads(Side.LEFT):
+
+
+def same_key(spec: AnySpec) -> str:
+    """SQL: both rows can match, and their keys are equal."""
+    return " AND ".join(["l.__live", "r.__live", *(f"l.{k} = r.{k}" for k in spec.key_columns)])
+
+
+def first_by(partition: str, order: str) -> str:
+    """SQL: only the first row of each partition."""
+    return f"QUALIFY row_number() OVER (PARTITION BY {partition} ORDER BY {order}) = 1"
+
+
+def answer(case: Case, matches: str) -> Counter[tuple[object, object]]:
+    """The output that a query for the matches implies, padded rows included."""
+    kind = schema(case.key_types)
+    parts = [f"WITH m AS ({matches}) SELECT * FROM m"]
+    if case.spec.type.pads(Side.LEFT):
         parts.append("SELECT id, NULL FROM left_rows WHERE id NOT IN (SELECT l FROM m)")
-    if spec.type.pads(Side.RIGHT):
+    if case.spec.type.pads(Side.RIGHT):
         parts.append("SELECT NULL, id FROM right_rows WHERE id NOT IN (SELECT r FROM m)")
     with duckdb.connect(config={"threads": 1}) as connection:
-        for name, table in tables.items():
-            connection.register(name, table)
+        for name, blocks in (("left_rows", case.left), ("right_rows", case.right)):
+            rows = [row for block in blocks for row in block]
+            table = pa.Table.from_pylist(rows, kind) if rows else kind.empty_table()
+            connection.register(name, table.append_column("arrival", pa.array(np.arange(len(rows)))))
         return Counter(connection.execute(" UNION ALL ".join(parts)).fetchall())

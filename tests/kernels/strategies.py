@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from braid.kernels.predicate import ColumnRef, Compare
 from braid.kernels.side import Side
-from braid.kernels.spec import LIVE, TIME, JoinSpec, JoinType, MatchMode
+from braid.kernels.spec import LIVE, TIME, JoinSpec, JoinType, MatchMode, SeriesMode, SeriesSpec
 from tests.kernels.harness import OUTPUT, Case, Row
 
 KEY_VALUES = {
@@ -84,4 +84,27 @@ def cases(
         key_types=key_types,
         seed=draw(st.integers(0, 2**32)),
         late=late,
+    )
+
+
+@st.composite
+def series_cases(draw: st.DrawFn, modes: tuple[SeriesMode, ...] = tuple(SeriesMode)) -> Case:
+    """A time-series join and its inputs."""
+    key_types = draw(st.lists(st.sampled_from(list(KEY_VALUES)), min_size=0, max_size=2))
+    mode = draw(st.sampled_from(modes))
+    types = tuple(JoinType) if mode.symmetric else (JoinType.INNER, JoinType.LEFT)
+    spec = SeriesSpec(
+        type=draw(st.sampled_from(types)),
+        mode=mode,
+        keys=len(key_types),
+        output=OUTPUT,
+        within=draw(st.sampled_from([None, 0, 1, 3, 10])),
+        inclusive=draw(st.booleans()),
+    )
+    return Case(
+        spec=spec,
+        left=draw(rows(key_types, 0)),
+        right=draw(rows(key_types, 1000)),
+        key_types=key_types,
+        seed=draw(st.integers(0, 2**32)),
     )

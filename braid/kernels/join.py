@@ -1,0 +1,32 @@
+"""One way to open whatever join a specification asks for."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from braid.kernels.blocks import BlockSource
+from braid.kernels.interval import IntervalJoin, Output, Step
+from braid.kernels.series import SeriesJoin
+from braid.kernels.side import Side
+from braid.kernels.spec import AnySpec, JoinSpec
+
+
+class ShardJoin(Protocol):
+    """A join of one shard: steps in, rows out, and state that together with the log is all there is."""
+
+    @property
+    def pending(self) -> dict[Side, int]:
+        """Rows per side that can still match."""
+
+    def step(self, step: Step) -> Output:
+        """Take one micro-batch."""
+
+    def snapshot(self) -> bytes:
+        """State as versioned bytes."""
+
+
+def open_join(spec: AnySpec, source: BlockSource, state: bytes | None = None) -> ShardJoin:
+    """The join of a shard, from its saved state or from the start."""
+    if isinstance(spec, JoinSpec):
+        return IntervalJoin(spec, source, state)
+    return SeriesJoin(spec, source, state)

@@ -1,0 +1,94 @@
+"""Time-series joins: the published example, and DuckDB's answer whatever the arrival."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pyarrow as pa
+from hypothesis import given, settings
+
+from braid.kernels.blocks import BlockId
+from braid.kernels.interval import Step
+from braid.kernels.series import SeriesJoin
+from braid.kernels.side import Side
+from braid.kernels.spec import LIVE, MAX_TIME, TIME, JoinType, SeriesMode, SeriesSpec
+from tests.kernels.harness import OUTPUT, Case, MemorySource, answer, first_by, same_key, schema, to_block
+from tests.kernels.strategies import series_cases
+
+
+def expected(case: Case) -> Counter[tuple[object, object]]:
+    """Window functions over all pairs of equal keys: who is whose last one before, or first one after."""
+    spec = case.spec
+    assert isinstance(spec, SeriesSpec)
+    bound = "" if spec.within is None else f"WHERE abs(lt - rt) <= {spec.within}"
+    every = (
+        "SELECT l.id AS l, r.id AS r, l.__time AS lt, r.__time AS rt, l.arrival AS la, r.arrival AS ra "
+        f"FROM left_rows l JOIN right_rows r ON {same_key(spec)} "
+        "AND l.__time IS NOT NULL AND r.__time IS NOT NULL"
+    )
+    previous = f"SELECT * FROM e WHERE rt <= lt {first_by('l', 'rt DESC, ra DESC')}"
+    following = f"SELECT * FROM e WHERE rt > lt {first_by('l', 'rt, ra')}"
+    match spec.mode:
+        case SeriesMode.PAIRS:
+            queries = [
+                previous,
+                following,
+                f"SELECT * FROM e WHERE lt <= rt {first_by('r', 'lt DESC, la DESC')}",
+                f"SELECT * FROM e WHERE lt > rt {first_by('r', 'lt, la')}",
+            ]
+        case SeriesMode.SPARSE:
+            back = f"SELECT * FROM e WHERE lt <= rt {first_by('r', 'lt DESC, la DESC')}"
+            ahead = f"SELECT * FROM e WHERE lt > rt {first_by('r', 'lt, la')}"
+            queries = [
+                f"SELECT * FROM (({previous}) UNION ALL ({following})) {first_by('l', 'abs(lt - rt), rt')}",
+                f"SELECT * FROM (({back}) UNION ALL ({ahead})) {first_by('r', 'abs(lt - rt), lt')}",
+            ]
+        case SeriesMode.PREVIOUS:
+            queries = [previous.replace("<=", "<=" if spec.inclusive else "<")]
+        case SeriesMode.NEXT:
+            queries = [following.replace("rt > lt", "rt >= lt" if spec.inclusive else "rt > lt")]
+        case SeriesMode.NEAREST:
+            queries = [
+                f"SELECT * FROM (({previous}) UNION ALL ({following})) {first_by('l', 'abs(lt - rt), rt')}"
+            ]
+    chosen = " UNION ".join(f"({query})" for query in queries)
+    return answer(case, f"WITH e AS ({every}) SELECT l, r FROM ({chosen}) {bound}")
+
+
+@given(series_cases())
+@settings(max_examples=300)
+def test_drained_output_is_what_window_functions_give(case: Case) -> None:
+    assert case.run().pairs == expected(case)
+
+
+def test_the_published_example() -> None:
+    """r and s alternate in fives, timestamps 0..19, no bound: 27 pairs, 23 of them certain before the end.
+
+    The series are ordered, so stream time is the time of the last record.
+    """
+    kind = schema((pa.string(),))
+    source = MemorySource(kind)
+    join = SeriesJoin(SeriesSpec(JoinType.INNER, SeriesMode.PAIRS, 1, OUTPUT), source)
+    times = {Side.LEFT: -1, Side.RIGHT: -1}
+    certain: set[tuple[int, int]] = set()
+    for time in range(20):
+        side = Side.LEFT if time // 5 % 2 == 0 else Side.RIGHT
+        block = BlockId(time, 0)
+        row = {"id": time, TIME: time, LIVE: True, "__key0": "spindle", "x": None}
+        source.blocks[side][block] = to_block([row], kind, 1)
+        times[side] = time
+        blocks = ([block], []) if side is Side.LEFT else ([], [block])
+        out = join.step(Step(*blocks, times[Side.LEFT], times[Side.RIGHT]))
+        join = SeriesJoin(SeriesSpec(JoinType.INNER, SeriesMode.PAIRS, 1, OUTPUT), source, join.snapshot())
+        certain |= set(zip(out.rows["l"].to_pylist(), out.rows["r"].to_pylist(), strict=True))
+    rest = join.step(Step([], [], MAX_TIME, MAX_TIME)).rows
+    drained = set(zip(rest["l"].to_pylist(), rest["r"].to_pylist(), strict=True))
+    assert certain == (
+        {(r, 5) for r in range(5)}
+        | {(4, s) for s in range(5, 10)}
+        | {(10, s) for s in range(5, 10)}
+        | {(r, 9) for r in range(10, 15)}
+        | {(r, 15) for r in range(10, 15)}
+    )
+    assert len(certain) == 23
+    assert drained == {(14, s) for s in range(16, 20)}
