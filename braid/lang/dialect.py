@@ -68,6 +68,10 @@ class PqlParser(SparkParser):
         """Stop at the first error of an expression, with its token."""
         raise _LocatedError(message, token or self._curr or self._prev)
 
+    def _warn_unsupported(self) -> None:
+        # sqlglot would keep the rest of the text as an opaque command.
+        self.raise_error("unsupported syntax")
+
     def _parse_unary(self) -> exp.Expr | None:
         start = self._curr
         node: exp.Expr | None = super()._parse_unary()
