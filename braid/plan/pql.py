@@ -92,7 +92,7 @@ def print_application(query: Query) -> str:
 
 def print_input(table: InputTable) -> str:
     """`CREATE INPUT TABLE`, with the types that were found."""
-    columns = ", ".join(f"{quote(c.name)} {c.type.upper()}" for c in table.columns)
+    columns = ", ".join(f"{quote(c.name)} {_type(c.type)}" for c in table.columns)
     source = table.source
     extra = [("format", source.format)] if source.kind == "files" else []
     arguments = ", ".join([text(source.name), *_options((*extra, *source.options))])
@@ -146,6 +146,11 @@ def interval(micros: int) -> str:
 def text(value: str) -> str:
     """A string literal."""
     return exp.Literal.string(value).sql(dialect="spark")
+
+
+def _type(name: str) -> str:
+    """A type in capitals, unless it has field names, which keep theirs."""
+    return name if "<" in name else name.upper()
 
 
 def _options(options: Options | Iterable[tuple[str, str]]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -78,6 +79,15 @@ def test_a_table_that_feeds_itself() -> None:
     text += 'CREATE TABLE loop AS SELECT * FROM a STORAGE SCRIBE(category = "a");'
     with pytest.raises(PqlError, match=r"PQL206.*loop"):
         compile_text(text)
+
+
+@pytest.mark.parametrize(("expression", "views"), [("x + x", 40), ("x + 1", 200)])
+def test_views_that_blow_up_are_refused(expression: str, views: int) -> None:
+    names = ["a", *(f"v{i}" for i in range(views))]
+    steps = [f"CREATE VIEW {new} AS SELECT {expression} AS x FROM {old};" for old, new in pairwise(names)]
+    text = 'CREATE APPLICATION app;\nCREATE INPUT TABLE a (x BIGINT) FROM SCRIBE("a");\n' + "\n".join(steps)
+    with pytest.raises(PqlError, match=r"PQL103.*too large once the views below it are put in"):
+        compile_text(f"{text}\nCREATE TABLE t AS SELECT x FROM {names[-1]} STORAGE CONSOLE;")
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])

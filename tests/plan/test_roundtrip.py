@@ -57,6 +57,41 @@ def test_odd_names_sources_and_options_survive() -> None:
     assert loads(dumps(compiled.plan)) == compiled.plan
 
 
+EXPRESSIONS = [
+    "l.m['a']",
+    "l.st.`order`",
+    "filter(l.arr, y -> y > 1)[0]",
+    "CASE l.n WHEN 1 THEN 'a' ELSE \"b\" END",
+    "EXTRACT(HOUR FROM l.t)",
+    "l.s LIKE 'a!%b' ESCAPE '!'",
+    "l.s RLIKE '\\\\d+'",
+    "CAST(l.n AS DECIMAL(10, 2))",
+    "l.t - INTERVAL '90 minutes'",
+    "TIMESTAMP '2024-01-01 00:00:00'",
+    '"it\'s é ☃"',
+    "- (-l.n) % 3",
+    "l.n NOT BETWEEN 1 AND 2 AND (l.b OR NOT l.n <=> 2)",
+    "(l.n + 1) * 2 - (3 - l.n)",
+    "named_struct('Mixed', l.n)",
+    "1.5D",
+]
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_expressions_survive(expression: str) -> None:
+    text = f"""
+        CREATE APPLICATION app;
+        CREATE INPUT TABLE a (t TIMESTAMP, k STRING, n BIGINT, s STRING, b BOOLEAN, m MAP<STRING, STRING>,
+          arr ARRAY<BIGINT>, st STRUCT<F: INT, `order`: STRING>) FROM SCRIBE("a");
+        CREATE INPUT TABLE b (t TIMESTAMP, k STRING) FROM SCRIBE("b");
+        CREATE VIEW v AS SELECT {expression} AS c FROM a AS l LEFT JOIN b AS r
+        ON l.k = r.k AND r.t BETWEEN l.t AND l.t + INTERVAL '1 minute';
+        CREATE TABLE result AS SELECT c FROM v STORAGE SCRIBE(category = "result");
+    """
+    compiled = compile_text(text)
+    assert compile_text(explain(compiled, "pql")).plan == compiled.plan
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 
-from braid.lang.query import JoinSelect, Query, Select, View
+from braid.lang.errors import Diagnostic, PqlError
+from braid.lang.query import JoinSelect, OutputColumn, Query, Select, Table, View
 from braid.plan.selects import inline, map_columns, map_conditions
+
+MAX_NODES = 5_000
+MAX_DEPTH = 150
+"""Limits on one expression: what is larger takes too long to plan, or too deep a stack to print."""
 
 
 def merge_views(query: Query) -> Query:
@@ -26,15 +32,38 @@ def merge_views(query: Query) -> Query:
             views.append(view)
             continue
         merged = _merge(view.select, plain)
+        _check_size(query, view, merged)
         if view.name in feeding:
             views.append(replace(view, select=merged))
         else:
             plain[view.name] = merged
-    tables = tuple(
-        replace(table, select=_merge(table.select, plain)) if isinstance(table.select, Select) else table
-        for table in query.tables
-    )
-    return replace(query, views=tuple(views), tables=tables)
+    tables: list[Table] = []
+    for table in query.tables:
+        assert isinstance(table.select, Select)
+        merged = _merge(table.select, plain)
+        _check_size(query, table, merged)
+        tables.append(replace(table, select=merged))
+    return replace(query, views=tuple(views), tables=tuple(tables))
+
+
+def _check_size(query: Query, statement: View | Table, select: Select) -> None:
+    """Views that use a column twice, on top of each other, double an expression each time."""
+    for item in select.columns:
+        if sum(1 for _ in islice(item.expression.walk(), MAX_NODES)) == MAX_NODES or _depth(item) > MAX_DEPTH:
+            message = (
+                f"column {item.name} of {statement.name} is too large once the views below it are put in"
+            )
+            hint = "use fewer views on top of each other, or store the rows of one of them"
+            raise PqlError(query.source, [Diagnostic("PQL103", message, item.span, hint)])
+
+
+def _depth(item: OutputColumn) -> int:
+    deepest, stack = 0, [(item.expression, 1)]
+    while stack:
+        node, depth = stack.pop()
+        deepest = max(deepest, depth)
+        stack += [(child, depth + 1) for child in node.iter_expressions()]
+    return deepest
 
 
 def _merge(select: Select, plain: dict[str, Select]) -> Select:
