@@ -7,13 +7,14 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from braid.config import parse_options
+from braid.config import AppConfig
 from braid.eventtime.chunk import MIN_TIME, ChunkTimes, Position
 from braid.eventtime.estimator import Json
 from braid.eventtime.offset import Offset, SideName, SideOffset
@@ -57,7 +58,7 @@ class PaceConfig:
     left: str
     right: str
     upper: int
-    options: dict[str, object]
+    options: dict[str, Any]
     propagated: tuple[SideName, ...]
     slots: tuple[int, ...]
     drain_file: str
@@ -169,7 +170,8 @@ class PacedReader(DataSourceStreamReader):
         return next(_records(self._log(side), offset.position), None) is not None
 
     def _pacing(self) -> PacingConfig:
-        options = parse_options(self._config.options)
+        # The options have been checked and converted: durations are microseconds, not to be read once more.
+        options = AppConfig.model_construct(**self._config.options)
         return PacingConfig.of(options, self._config.upper, self._config.propagated)
 
     def _tell(self, decision: Decision) -> None:

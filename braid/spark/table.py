@@ -96,7 +96,7 @@ class TableWriter(NotedWriter):
 
 
 def _partition(hour: int) -> str:
-    if hour < -(2**40):
+    if hour < -(10**9):
         return _NO_TIME
     start = np.datetime64(0, "h") + np.timedelta64(hour, "h")
     day, _, clock = str(start).partition("T")

@@ -132,15 +132,12 @@ def run(kills: int, seed: int, say: object = print) -> dict[str, list[object]]:
             while progress(home) < wanted and time.monotonic() - started < 90 and process.poll() is None:
                 time.sleep(0.02)
             if process.poll() is not None:
-                raise RuntimeError(
-                    f"the application ended by itself: {(home.root / 'apps/killed/spark.log').read_text()[-3000:]}"
-                )
+                log = home.root / "apps" / "killed" / "spark.log"
+                raise RuntimeError(f"the application ended by itself: {log.read_text()[-3000:]}")
             time.sleep(extra)
             kill_group(process)
-            print(
-                f"kill {number + 1}: after {progress(home) - before} micro-batches, {time.monotonic() - started:.1f} s",
-                flush=True,
-            )
+            done, seconds = progress(home) - before, time.monotonic() - started
+            print(f"kill {number + 1}: after {done} micro-batches, {seconds:.1f} s", flush=True)
         feed.stop()
         process = launch(home, program, "--drain")
         if process.wait(900):
