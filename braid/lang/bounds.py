@@ -30,20 +30,18 @@ _TIMESTAMPS = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLT
 class _Linear:
     """A sum of times and constants: `terms` with their signs, plus `micros`.
 
-    `months` and `unread` say that an interval in it has no constant length, or cannot be read.
+    `months` says that an interval in it has no constant length.
     """
 
     terms: tuple[tuple[int, exp.Expr], ...] = ()
     micros: int = 0
     months: bool = False
-    unread: exp.Expr | None = None
 
     def plus(self, other: _Linear, sign: int = 1) -> _Linear:
         return _Linear(
             (*self.terms, *((sign * s, term) for s, term in other.terms)),
             self.micros + sign * other.micros,
             self.months or other.months,
-            self.unread or other.unread,
         )
 
 
@@ -186,8 +184,6 @@ def _bound(
             "this time bound is not constant, so a row would have to be kept forever",
             "bound the difference of the two times by an INTERVAL; this condition may be kept besides",
         )
-    if form.unread is not None:
-        return _Rejected("PQL407", span_of(form.unread) or place, *_unreadable(form.unread))
     if form.months:
         return _Rejected(
             "PQL404",
@@ -202,13 +198,6 @@ def _bound(
     lower = {">=": limit, ">": limit + 1, "=": limit}.get(operator)
     upper = {"<=": limit, "<": limit - 1, "=": limit}.get(operator)
     return _Bound(number, ours[0][1], theirs[0][1], lower, upper)
-
-
-def _unreadable(node: exp.Expr) -> tuple[str, str]:
-    return (
-        "this interval cannot be read as a constant length of time",
-        "write for example INTERVAL '90 seconds', INTERVAL '3 minutes' or INTERVAL '1 hour 30 minutes'",
-    )
 
 
 def _type_name(tree: exp.Expr) -> str | None:
@@ -230,9 +219,8 @@ def _linear(tree: exp.Expr) -> _Linear:
         return _Linear().plus(_linear(tree.this), -1)
     if isinstance(tree, exp.Interval):
         length = interval_length(tree)
-        if length is None:
-            return _Linear(unread=tree)
-        return _Linear(micros=length.micros, months=bool(length.months))
+        if length is not None:
+            return _Linear(micros=length.micros, months=bool(length.months))
     if isinstance(tree, exp.Mul):
         scaled = _scaled(tree.this, tree.expression) or _scaled(tree.expression, tree.this)
         if scaled is not None:
@@ -245,7 +233,7 @@ def _scaled(number: exp.Expr, interval: exp.Expr) -> _Linear | None:
     factor, constant = number.unnest(), _linear(interval)
     if isinstance(factor, exp.Literal) and factor.name.isdigit() and not constant.terms:
         times = int(factor.name[:18])
-        return _Linear((), constant.micros * times, constant.months, constant.unread)
+        return _Linear((), constant.micros * times, constant.months)
     return None
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from sqlglot import exp
 
 from braid.lang import functions, types
 from braid.lang.dialect import type_from_text
 from braid.lang.evidence import Term, known
+from braid.lang.walk import Walk
 
 _LETTER = re.compile(r"\b[TKV]\b")
 _OPERATIONS = {
@@ -22,22 +22,6 @@ _OPERATIONS = {
     "try_multiply": "*",
     "try_divide": "/",
 }
-
-
-class Walk(Protocol):
-    """What a call needs of the walk that it is part of."""
-
-    def of(self, node: exp.Expr) -> Term:
-        """The type of an expression."""
-
-    def expect(self, node: exp.Expr, kind: str, user: str) -> Term:
-        """Use an expression as a kind of type."""
-
-    def unify(self, nodes: Sequence[exp.Expr], user: str) -> Term:
-        """Give several expressions one type."""
-
-    def complain(self, code: str, node: exp.Expr, message: str, hint: str | None = None) -> None:
-        """Report a misfit."""
 
 
 def bind_call(walk: Walk, node: exp.Anonymous) -> Term:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from sqlglot import exp
 
 from braid.lang.connectors import read_options, read_source, read_storage
+from braid.lang.definitions import check_name
 from braid.lang.errors import Note, Report
 from braid.lang.infer import Types, infer_types
 from braid.lang.joins import build_joins, condition, relation
 from braid.lang.lineage import event_times
-from braid.lang.names import Names, ResolvedSelect, check_name, resolve_names
+from braid.lang.names import Names, ResolvedSelect, resolve_names
 from braid.lang.query import (
     Application,
     Column,
@@ -43,7 +44,7 @@ def compile_text(text: str, filename: str = "<pql>") -> Query:
     PqlError
         With every error of the program. Warnings are in `Query.warnings`.
     """
-    source = SourceText(text, filename)
+    source = SourceText(text.removeprefix("\ufeff"), filename)
     report = Report(source)
     program = parse_program(source, report)
     application = _application(program, report)

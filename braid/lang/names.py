@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import heapq
-import re
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from sqlglot import exp
 
+from braid.lang.definitions import check_columns, check_definitions, input_definition, warn_unused
 from braid.lang.dialect import span_of
 from braid.lang.errors import Note, Report, suggest
 from braid.lang.scope import Definition, Scope, identifier
@@ -25,9 +25,6 @@ from braid.lang.syntax import (
     ViewSyntax,
 )
 from braid.lang.validate import check_expression, mark_units
-
-_STATEMENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_MAX_NAME = 128
 
 
 @dataclass(frozen=True)
@@ -82,8 +79,8 @@ class Names:
 
 def resolve_names(program: Program, report: Report) -> Names:
     """Resolve every name of a program, reporting those that cannot be."""
-    _check_definitions(program, report)
-    definitions = {table.name.key: _input_definition(table, report) for table in reversed(program.inputs)}
+    check_definitions(program, report)
+    definitions = {table.name.key: input_definition(table, report) for table in reversed(program.inputs)}
     for name in program.broken:
         definitions.setdefault(name, Definition(Name(name, Span(0, 0)), None))
     resolver = _Resolver(program, definitions, report)
@@ -97,68 +94,8 @@ def resolve_names(program: Program, report: Report) -> Names:
         (table, select := resolver.select(table.select), resolver.shard_by(table, select))
         for table in program.tables
     ]
-    _warn_unused(program, report)
+    warn_unused(program, report)
     return Names(tuple(program.inputs), tuple(views), tuple(tables))
-
-
-def _check_definitions(program: Program, report: Report) -> None:
-    seen: dict[str, Name] = {}
-    names = [table.name for table in program.inputs]
-    names += [view.name for view in program.views] + [table.name for table in program.tables]
-    for name in names:
-        check_name(name, report)
-        if name.key in seen:
-            report.add(
-                "PQL204",
-                name.span,
-                f'"{name.text}" is already defined',
-                "choose another name",
-                [Note(seen[name.key].span, "the first definition is here")],
-            )
-        seen.setdefault(name.key, name)
-
-
-def check_name(name: Name, report: Report) -> None:
-    """Names of applications, tables and views also name folders and topics, so they are plain words."""
-    if not _STATEMENT_NAME.fullmatch(name.text) or len(name.text) > _MAX_NAME:
-        report.add(
-            "PQL215",
-            name.span,
-            f'"{name.text[:_MAX_NAME]}" is not a valid name',
-            "use letters, digits and underscores, starting with a letter, at most 128 in all",
-        )
-
-
-def _check_columns(names: list[Name], report: Report) -> None:
-    seen: dict[str, Name] = {}
-    for name in names:
-        if name.text.startswith("__") or not name.text.isprintable() or len(name.text) > _MAX_NAME:
-            report.add(
-                "PQL215",
-                name.span,
-                f'"{name.text[:_MAX_NAME]}" is not a valid column name',
-                "names with two leading underscores are reserved" if name.text.startswith("__") else None,
-            )
-        if name.key in seen:
-            first = seen[name.key]
-            star = first.span == name.span
-            report.add(
-                "PQL205",
-                name.span,
-                f'there are two columns "{name.text}"',
-                "name the columns, or use alias.* EXCEPT (...)" if star else "give one of them another name",
-                [] if star else [Note(first.span, "the first one is here")],
-            )
-        seen.setdefault(name.key, name)
-
-
-def _input_definition(table: InputSyntax, report: Report) -> Definition:
-    names = [column.name for column in table.columns]
-    _check_columns(names, report)
-    if table.time is not None and all(name.key != table.time.key for name in names):
-        hint = suggest(table.time.text, [n.text for n in names], listing="columns of the table")
-        report.add("PQL202", table.time.span, f'there is no column "{table.time.text}"', hint)
-    return Definition(table.name, tuple(names))
 
 
 def _in_order(program: Program, definitions: dict[str, Definition], report: Report) -> list[ViewSyntax]:
@@ -221,7 +158,7 @@ class _Resolver:
         for relation in syntax.relations:
             scope.add(relation.alias, self._definition(relation))
         items = self._items(syntax, scope)
-        _check_columns([item.name for item in items], self._report)
+        check_columns([item.name for item in items], self._report)
         scope.outputs = {item.name.key: item.name.span for item in items}
         joins = tuple(ResolvedJoin(join, self._parts(join.on, join.on_span, scope)) for join in syntax.joins)
         where = self._parts(syntax.where, syntax.span, scope)
@@ -349,23 +286,3 @@ def _implied_name(item: ItemSyntax) -> Name | None:
         last = tree.parts[-1]
         return Name(last.name, span_of(last) or item.span)
     return None
-
-
-def _warn_unused(program: Program, report: Report) -> None:
-    selects = [view.select for view in program.views] + [table.select for table in program.tables]
-    read = {relation.table.key for select in selects for relation in select.relations}
-    if program.broken:
-        return
-    for table in program.inputs:
-        if table.name.key not in read:
-            report.add(
-                "PQL901", table.name.span, f'nothing reads input table "{table.name.text}"', "remove it"
-            )
-    for view in program.views:
-        if view.name.key not in read:
-            report.add(
-                "PQL902",
-                view.name.span,
-                f'nothing reads view "{view.name.text}"',
-                "store it with CREATE TABLE",
-            )

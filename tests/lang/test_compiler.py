@@ -102,6 +102,11 @@ def test_words_of_the_language_are_names_too(name):
     assert query.views[0].select.columns[0].expression.sql() == f"{name}.{name}"
 
 
+def test_byte_order_mark_and_line_ends_of_other_systems():
+    query = compile_text("\ufeff" + FIGURE_3.replace("\n", "\r\n"))
+    assert query.application.name == "sample_app"
+
+
 def test_quoted_names():
     query = compile_text(
         "CREATE APPLICATION a; CREATE INPUT TABLE t (`a b`, `select`) FROM SCRIBE('t');"
