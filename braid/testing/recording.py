@@ -1,0 +1,71 @@
+"""An estimator that writes down what it said, so that a run can be measured chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from braid.eventtime.chunk import MIN_TIME, ChunkTimes, Position
+from braid.eventtime.estimator import Estimator, Json, StreamClock
+from braid.testing.accuracy import Accuracy
+from braid.testing.streams import Cut, Stream
+
+
+class Recorder:
+    """Passes everything on to `estimator`, and keeps its estimates before and after each new chunk."""
+
+    def __init__(self, estimator: Estimator) -> None:
+        self._estimator = estimator
+        self.notes: list[tuple[int, int]] = []
+
+    def start(self) -> RecordedClock:
+        """A clock for a stream of which nothing has been admitted."""
+        return RecordedClock(self._estimator.start(), self.notes)
+
+    def restore(self, snapshot: Mapping[str, Json]) -> RecordedClock:
+        """The clock that wrote `snapshot`."""
+        return RecordedClock(self._estimator.restore(snapshot), self.notes)
+
+    def accuracy(self, stream: Stream, cuts: Sequence[Cut]) -> Accuracy:
+        """What the notes say about a stream whose chunks, in order, were `cuts`; all must be admitted."""
+        before, after = np.array(self.notes, np.int64).reshape(-1, 2).T
+        table = np.array([(c.wall_time, c.start, c.stop) for c in cuts], np.int64).reshape(-1, 3)
+        wall_time, start, stop = table.T
+        late = np.zeros(len(cuts), np.int64)
+        if len(cuts):
+            late = np.add.reduceat(stream.event_time < np.repeat(before, stop - start), start, dtype=np.int64)
+        known = before > MIN_TIME
+        return Accuracy(wall_time[known], (stop - start)[known], late[known], (wall_time - after)[known])
+
+
+class RecordedClock:
+    """A clock whose estimates are kept."""
+
+    def __init__(self, clock: StreamClock, notes: list[tuple[int, int]]) -> None:
+        self._clock = clock
+        self._notes = notes
+
+    @property
+    def stream_time(self) -> int:
+        """The estimate."""
+        return self._clock.stream_time
+
+    @property
+    def since(self) -> Position | None:
+        """The position after which chunks must be recalled."""
+        return self._clock.since
+
+    def observe(self, chunk: ChunkTimes) -> None:
+        """Take in a chunk, and note the estimates around it."""
+        before = self._clock.stream_time
+        self._clock.observe(chunk)
+        self._notes.append((before, self._clock.stream_time))
+
+    def recall(self, chunk: ChunkTimes) -> None:
+        """Take in again a chunk admitted earlier."""
+        self._clock.recall(chunk)
+
+    def snapshot(self) -> dict[str, Json]:
+        """The clock's own snapshot."""
+        return self._clock.snapshot()

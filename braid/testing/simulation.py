@@ -1,0 +1,242 @@
+"""Try a join offline: the log, event time and the kernels in one process, from two streams, faster than life.
+
+The wall clock is simulated. Rows are published in commits as they arrive, pacing decides from the commit
+records what to admit, and the kernels join what was admitted, shard by shard, as in a running application.
+What comes out is compared, row by row, with a batch join of the same streams.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from dataclasses import fields, replace
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+
+import numpy as np
+
+from braid.config import AppConfig
+from braid.errors import ConfigError
+from braid.eventtime.chunk import MAX_TIME, MIN_TIME
+from braid.eventtime.offset import Offset
+from braid.eventtime.pacing import Decision, PacingConfig, next_offset
+from braid.kernels.interval import IntervalJoin, Step
+from braid.kernels.logblocks import LogBlocks
+from braid.kernels.side import Side
+from braid.kernels.spec import JoinSpec, JoinType, MatchMode, OutputColumn
+from braid.log import Log, shard_range
+from braid.testing.batch import batch_matched
+from braid.testing.inputs import SimulatedInput
+from braid.testing.outcome import Simulation, Timeline
+from braid.testing.recording import Recorder
+from braid.testing.streams import HOUR, MINUTE, Stream, cut
+
+_OUTPUT = (OutputColumn("left", Side.LEFT, "id"), OutputColumn("right", Side.RIGHT, "id"))
+_UPKEEP = 6 * HOUR
+"""How often retention is applied, in simulated time."""
+_MEMORY = Path("/dev/shm")
+_ROW_BYTES, _COMMIT_BYTES = 64, 32_768
+"""What rows and commits take in the log, generously."""
+_STEP = tuple(field.name for field in fields(Timeline))
+
+
+def simulate(
+    left: Stream,
+    right: Stream,
+    bounds: tuple[int, int],
+    options: AppConfig | None = None,
+    *,
+    interval: int = 5 * MINUTE,
+    join: JoinType = JoinType.LEFT,
+    match: MatchMode = MatchMode.ALL,
+    folder: str | Path | None = None,
+) -> Simulation:
+    """Run a join over two streams as the engine would, in simulated time.
+
+    Parameters
+    ----------
+    left, right
+        The inputs, in order of arrival; from `braid.testing.streams`, or made of recorded data.
+    bounds
+        The window: lower and upper bound of `right.time - left.time` in microseconds, both inclusive.
+    options
+        The application's options, of which all that matter to a join are used: `stream_time`, `percentile`,
+        `slack`, `late_lookup`, `retention`, `max_per_key`, `shards` and the row limits. The defaults are
+        those of an application, but for a single shard, which changes no result and is faster.
+    interval
+        Simulated time between commits, which is as fine as time gets: `idle_timeout` is taken to be at
+        least twice as long. Shorter intervals are truer to an application and take longer.
+    join, match
+        Join type and match mode.
+    folder
+        Where to put the temporary log; by default in memory if there is room, else with temporary files.
+    """
+    _check(left, right, interval)
+    options = AppConfig(shards=1) if options is None else options
+    spec = JoinSpec(
+        join, *bounds, 1, _OUTPUT, match, max_per_key=options.max_per_key, late_lookup=options.late_lookup
+    )
+    place = _folder(left, right, interval) if folder is None else folder
+    with tempfile.TemporaryDirectory(prefix="braid-simulation-", dir=place) as root:
+        run = _Run(root, {Side.LEFT: left, Side.RIGHT: right}, spec, options, interval)
+        run.live()
+        run.drain()
+        return run.result()
+
+
+class _Run:
+    """A simulation under way."""
+
+    def __init__(
+        self, root: str, streams: dict[Side, Stream], spec: JoinSpec, options: AppConfig, interval: int
+    ) -> None:
+        log = Log(root)
+        self._streams, self._spec, self._options, self._interval = streams, spec, options, interval
+        self._cuts = {side: list(cut(streams[side], interval, options.chunk_rows)) for side in Side}
+        self._inputs = {side: SimulatedInput(log, side, streams[side], options) for side in Side}
+        pacing = PacingConfig.of(options, spec.upper)
+        self._recorders = {Side.LEFT: Recorder(pacing.left), Side.RIGHT: Recorder(pacing.right)}
+        self._pacing = replace(
+            pacing,
+            left=self._recorders[Side.LEFT],
+            right=self._recorders[Side.RIGHT],
+            idle_timeout=max(pacing.idle_timeout, 2 * interval),
+        )
+        left, right = (self._inputs[side].reader for side in (Side.LEFT, Side.RIGHT))
+        self._joins = [
+            IntervalJoin(spec, LogBlocks(left, right, shard_range(shard, options.shards), spec))
+            for shard in range(options.shards)
+        ]
+        self._matched = np.zeros(len(streams[Side.LEFT]), np.bool_)
+        self._emitted = np.full(len(streams[Side.LEFT]), MAX_TIME)
+        self._counts: Counter[str] = Counter()
+        self._steps: list[tuple[int, ...]] = []
+        self._now = 0
+        self._offset: Offset | None = None
+
+    def live(self) -> None:
+        """Publish what arrives, tick by tick, and let the join follow."""
+        commits = sorted(
+            (
+                (pieces[0].wall_time, side, pieces)
+                for side in Side
+                for pieces in (list(some) for _, some in groupby(self._cuts[side], attrgetter("commit")))
+            ),
+            key=lambda item: item[:2],
+        )
+        upkeep = MIN_TIME
+        for now, tick in groupby(commits, lambda item: item[0]):
+            for _, side, pieces in tick:
+                self._inputs[side].publish(pieces[0].start, pieces[-1].stop, now)
+            self._now = now
+            while self._advance(draining=False).limited:
+                continue
+            if now >= upkeep + _UPKEEP:
+                self._retain()
+                upkeep = now
+
+    def drain(self) -> None:
+        """Let the join finish: nothing more will come."""
+        self._now += self._interval
+        while self._offset is None or not self._offset.drained:
+            self._advance(draining=True)
+
+    def result(self) -> Simulation:
+        """Everything that was seen."""
+        streams, bounds = self._streams, (self._spec.lower, self._spec.upper)
+        accuracy = {side: self._recorders[side].accuracy(streams[side], self._cuts[side]) for side in Side}
+        table = np.array(self._steps, np.int64).reshape(-1, len(_STEP))
+        timeline = Timeline(*(table[:, column].copy() for column in range(len(_STEP))))
+        happened = np.sort(streams[Side.RIGHT].event_time)
+        begin = np.searchsorted(happened, timeline.left_time + bounds[0])
+        end = np.searchsorted(happened, timeline.left_time + bounds[1] + self._options.slack, side="right")
+        delay = np.where(self._emitted < MAX_TIME, self._emitted - streams[Side.LEFT].arrival_time, -1)
+        return Simulation(
+            bounds,
+            self._options,
+            self._interval,
+            self._matched,
+            batch_matched(streams[Side.LEFT], streams[Side.RIGHT], bounds),
+            delay,
+            accuracy[Side.LEFT],
+            accuracy[Side.RIGHT],
+            timeline,
+            end - begin,
+            dict(self._counts),
+        )
+
+    def _advance(self, draining: bool) -> Decision:
+        """One decision about what to admit, and the micro-batch that follows from it."""
+        offset = Offset.start(self._now) if self._offset is None else self._offset
+        inputs = self._inputs
+        decision = next_offset(
+            offset,
+            inputs[Side.LEFT].records(offset.left.needed),
+            inputs[Side.RIGHT].records(offset.right.needed),
+            self._pacing,
+            self._now,
+            draining=draining,
+        )
+        if decision.offset is not offset:
+            self._step(decision)
+        self._offset = decision.offset
+        return decision
+
+    def _step(self, decision: Decision) -> None:
+        step = Step(
+            self._inputs[Side.LEFT].take(decision.left.chunks),
+            self._inputs[Side.RIGHT].take(decision.right.chunks),
+            decision.offset.left.stream_time,
+            decision.offset.right.stream_time,
+        )
+        counts: Counter[str] = Counter()
+        for join in self._joins:
+            output = join.step(step)
+            counts.update(output.counts)
+            rows = output.rows.filter(output.rows["left"].is_valid())
+            left = rows["left"].to_numpy()
+            self._emitted[left] = np.minimum(self._emitted[left], self._now)
+            self._matched[left[rows["right"].is_valid().to_numpy()]] = True
+        seen = {"wall_time": self._now, "left_time": step.left_time, "right_time": step.right_time, **counts}
+        self._steps.append(tuple(seen.get(name, 0) for name in _STEP))
+        for gauge in [name for name in counts if name.startswith(("pending_", "blocks_"))]:
+            del counts[gauge]
+        self._counts.update(counts)
+
+    def _retain(self) -> None:
+        """Let the log forget what is older than the retention and no longer needed."""
+        assert self._offset is not None
+        for side in Side:
+            held = [join.buffer(side).store.ids[:1] for join in self._joins]
+            oldest = min(
+                (ids[0].commit for ids in held if ids), default=self._offset.side(side.value).position[0]
+            )
+            needed = min(oldest, self._offset.side(side.value).needed.commit)
+            self._inputs[side].category.retain(self._now - self._options.retention, needed)
+
+
+def _check(left: Stream, right: Stream, interval: int) -> None:
+    if interval < 1:
+        raise ConfigError(f"interval is {interval}, but must be at least a microsecond")
+    for name, stream in (("left", left), ("right", right)):
+        if not len(stream):
+            raise ConfigError(f"the {name} stream is empty", where="simulate", hint="give it at least a row")
+        if np.any(np.diff(stream.arrival_time) < 0):
+            raise ConfigError(
+                f"the rows of the {name} stream are not in order of arrival",
+                where="simulate",
+                hint="sort all three arrays by arrival_time",
+            )
+
+
+def _folder(left: Stream, right: Stream, interval: int) -> Path | None:
+    """Memory, if the log fits there twice: syncing to a disk would take most of the time, for nothing."""
+    span = max(int(s.arrival_time[-1] - s.arrival_time[0]) for s in (left, right))
+    rows = len(left) + len(right)
+    wanted = rows * _ROW_BYTES + 2 * min(rows, span // interval + 1) * _COMMIT_BYTES
+    try:
+        return _MEMORY if shutil.disk_usage(_MEMORY).free > 2 * wanted else None
+    except OSError:
+        return None
