@@ -261,13 +261,12 @@ def _window_change(old: JoinStage, new: JoinStage) -> str:
 
 
 def _keys(index: _Index, name: str) -> list[str]:
-    found = []
-    for left, right in zip(
-        *(index.slicer(name, side).join_input.keys for side in Side),  # type: ignore[union-attr]
-        strict=True,
-    ):
-        found.append(f"{left.sql} = {right.sql} ({left.type})")
-    return found
+    sides = []
+    for side in Side:
+        join_input = index.slicer(name, side).join_input
+        assert join_input is not None
+        sides.append(join_input.keys)
+    return [f"{left.sql} = {right.sql} ({left.type})" for left, right in zip(*sides, strict=True)]
 
 
 def _list(items: list[str]) -> str:

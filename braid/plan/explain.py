@@ -166,7 +166,7 @@ def _input(source: Source, writers: dict[str, Stage], shown: set[str]) -> Node:
 
 
 def _filter(words: str, sql: str | None) -> Iterable[Node]:
-    return [] if sql is None else [Node(f"{words} {sql}")]
+    return [] if sql is None else [Node(f"{words} {_readable(sql)}")]
 
 
 _RAW = re.compile(r"in_(left|right)__(\w+)")
