@@ -13,19 +13,27 @@ from braid.testing.streams import Cut, Stream
 
 
 class Recorder:
-    """Passes everything on to `estimator`, and keeps its estimates before and after each new chunk."""
+    """Passes everything on to `estimator`, and keeps its estimates before and after each new chunk.
+
+    The clock that gave the latest snapshot stays in memory, and goes on when it is restored from it: by
+    contract it would go the same way, and a simulation restores it for every micro-batch.
+    """
 
     def __init__(self, estimator: Estimator) -> None:
         self._estimator = estimator
+        self._latest: RecordedClock | None = None
         self.notes: list[tuple[int, int]] = []
 
     def start(self) -> RecordedClock:
         """A clock for a stream of which nothing has been admitted."""
-        return RecordedClock(self._estimator.start(), self.notes)
+        self._latest = RecordedClock(self._estimator.start(), self.notes)
+        return self._latest
 
     def restore(self, snapshot: Mapping[str, Json]) -> RecordedClock:
         """The clock that wrote `snapshot`."""
-        return RecordedClock(self._estimator.restore(snapshot), self.notes)
+        if self._latest is None or self._latest.given is not snapshot:
+            self._latest = RecordedClock(self._estimator.restore(snapshot), self.notes)
+        return self._latest
 
     def accuracy(self, stream: Stream, cuts: Sequence[Cut]) -> Accuracy:
         """What the notes say about a stream whose chunks, in order, were `cuts`; all must be admitted."""
@@ -45,6 +53,7 @@ class RecordedClock:
     def __init__(self, clock: StreamClock, notes: list[tuple[int, int]]) -> None:
         self._clock = clock
         self._notes = notes
+        self.given: dict[str, Json] | None = None
 
     @property
     def stream_time(self) -> int:
@@ -63,9 +72,11 @@ class RecordedClock:
         self._notes.append((before, self._clock.stream_time))
 
     def recall(self, chunk: ChunkTimes) -> None:
-        """Take in again a chunk admitted earlier."""
-        self._clock.recall(chunk)
+        """Take in again a chunk admitted earlier, unless this clock remembers it."""
+        if self.given is None:
+            self._clock.recall(chunk)
 
     def snapshot(self) -> dict[str, Json]:
         """The clock's own snapshot."""
-        return self._clock.snapshot()
+        self.given = self._clock.snapshot()
+        return self.given
