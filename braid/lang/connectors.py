@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from braid.config import AppConfig, parse_options
 from braid.errors import ConfigError
-from braid.lang.errors import Note, Report, suggest
+from braid.lang.errors import Note, Report
 from braid.lang.query import InputSource, Options
 from braid.lang.syntax import Argument, Call, Name
 
@@ -48,7 +48,7 @@ def read_source(call: Call, report: Report) -> InputSource | None:
         if "format" in given:
             format_ = given["format"].value.lower()
             if format_ not in _FORMATS:
-                hint = suggest(format_, _FORMATS, listing="formats are")
+                hint = report.suggest(format_, _FORMATS, listing="formats are")
                 report.add("PQL502", given["format"].span, f'"{given["format"].value}" is not a format', hint)
         options = tuple((key, value) for key, value in options if key != "format")
     return InputSource(call.kind.text, name, format_, options)
@@ -62,19 +62,19 @@ def read_storage(call: Call, report: Report) -> tuple[str, Options] | None:
 def _read(call: Call, kinds: Mapping[str, _Kind], what: str, report: Report) -> tuple[str, Options] | None:
     kind = kinds.get(call.kind.text)
     if kind is None:
-        hint = suggest(call.kind.text, [k.upper() for k in kinds], listing=f"each {what} is one of")
+        hint = report.suggest(call.kind.text, [k.upper() for k in kinds], listing=f"each {what} is one of")
         report.add("PQL503", call.kind.span, f'there is no {what} "{call.kind.text.upper()}"', hint)
         return None
     named = _options(call.arguments, report)
     unnamed = [argument for argument in call.arguments if argument.name is None]
     for extra in unnamed[1:] if kind.main else unnamed:
         report.add("PQL502", extra.span, f'"{extra.value}" has no name', "write name = value")
-    before = len(report.errors)
+    before = report.error_count
     if kind.options is not None:
         for key, argument in named.items():
             if key not in (kind.main, *kind.options):
                 known = [n for n in (kind.main, *kind.options) if n]
-                hint = suggest(key, known, listing=f"{call.kind.text.upper()} takes")
+                hint = report.suggest(key, known, listing=f"{call.kind.text.upper()} takes")
                 report.add("PQL501", argument.span, f'there is no option "{key}"', hint)
     if not kind.main:
         return "", tuple((key, argument.value) for key, argument in named.items())
@@ -83,7 +83,7 @@ def _read(call: Call, kinds: Mapping[str, _Kind], what: str, report: Report) -> 
         main = unnamed[0]
     elif main is not None and unnamed:
         report.add("PQL501", main.span, f"the {kind.main} is given twice")
-    if main is None and len(report.errors) > before:
+    if main is None and report.error_count > before:
         return None
     if main is None or not main.value.strip():
         upper = call.kind.text.upper()
@@ -119,7 +119,7 @@ def read_options(name: Name, arguments: Sequence[Argument], report: Report) -> O
     named = _options(arguments, report)
     for key, argument in named.items():
         if key not in AppConfig.model_fields:
-            hint = suggest(key, sorted(AppConfig.model_fields), listing="options are")
+            hint = report.suggest(key, sorted(AppConfig.model_fields), listing="options are")
             report.add("PQL501", argument.span, f'there is no option "{key}"', hint)
             continue
         try:

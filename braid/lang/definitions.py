@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from braid.lang.errors import Note, Report, suggest
+from braid.lang.errors import Note, Report
 from braid.lang.scope import Definition
 from braid.lang.syntax import InputSyntax, Name, Program
 
@@ -70,7 +70,7 @@ def input_definition(table: InputSyntax, report: Report) -> Definition:
     names = [column.name for column in table.columns]
     check_columns(names, report)
     if table.time is not None and all(name.key != table.time.key for name in names):
-        hint = suggest(table.time.text, [n.text for n in names], listing="columns of the table")
+        hint = report.suggest(table.time.text, [n.text for n in names], listing="columns of the table")
         report.add("PQL202", table.time.span, f'there is no column "{table.time.text}"', hint)
     return Definition(table.name, tuple(names))
 

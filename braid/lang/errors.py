@@ -138,6 +138,8 @@ class Report:
     def __init__(self, source: SourceText) -> None:
         self.source = source
         self._found: dict[tuple[str, Span, str], Diagnostic] = {}
+        self.error_count = 0
+        """Errors so far; cheaper than counting `errors`."""
 
     def add(
         self, code: str, span: Span, message: str, hint: str | None = None, notes: Iterable[Note] = ()
@@ -145,10 +147,21 @@ class Report:
         """Record an error or, with a code from PQL900 on, a warning."""
         self.record(Diagnostic(code, message, span, hint, tuple(notes)))
 
+    def suggest(
+        self, word: str, known: Iterable[str], *, listing: str | None = None, cutoff: float = 0.6
+    ) -> str | None:
+        """As the function `suggest`, but nothing any more once there are more errors than are shown."""
+        if self.error_count >= _MAX_SHOWN:
+            return None
+        return suggest(word, known, listing=listing, cutoff=cutoff)
+
     def record(self, diagnostic: Diagnostic) -> None:
         """Record a finished diagnostic."""
         assert diagnostic.code in CODES
-        self._found.setdefault((diagnostic.code, diagnostic.span, diagnostic.message), diagnostic)
+        key = (diagnostic.code, diagnostic.span, diagnostic.message)
+        if key not in self._found:
+            self._found[key] = diagnostic
+            self.error_count += not diagnostic.warning
 
     @property
     def errors(self) -> list[Diagnostic]:

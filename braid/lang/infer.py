@@ -103,7 +103,7 @@ def _select(
 ) -> dict[Key, Term]:
     if report is not None and not select.sound:
         report = None
-    start = len(report.errors) if report is not None else 0
+    start = report.error_count if report is not None else 0
     typer = Typer(_lookup(select.tables, terms), select.syntax.span, report, _origins(select, result))
     for join in select.joins:
         for part in join.on:
@@ -112,14 +112,14 @@ def _select(
         typer.expect(part.expression, "boolean", "WHERE")
     outputs: dict[Key, Term] = {}
     for item in select.items:
-        before = len(report.errors) if report is not None else 0
+        before = report.error_count if report is not None else 0
         term = typer.of(item.expression)
         outputs[name.text, item.name.text] = term
         if report is None or result is None:
             continue
         assert not isinstance(term, Variable)
         result.columns[name.text, item.name.text] = term
-        if term is None and len(report.errors) == before and not _in_conflict(item.expression, terms, select):
+        if term is None and report.error_count == before and not _in_conflict(item.expression, terms, select):
             null = isinstance(item.expression, exp.Null)
             report.add(
                 "PQL304",
@@ -127,7 +127,7 @@ def _select(
                 f'the type of "{item.name.text}" cannot be inferred',
                 "write CAST(NULL AS STRING), or another type" if null else "write CAST(... AS type)",
             )
-    if result is not None and report is not None and len(report.errors) > start:
+    if result is not None and report is not None and report.error_count > start:
         result.faulty.add(name.text)
     return outputs
 

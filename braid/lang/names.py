@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from braid.lang.definitions import check_columns, check_definitions, input_definition, warn_unused
 from braid.lang.dialect import span_of
-from braid.lang.errors import Note, Report, suggest
+from braid.lang.errors import Note, Report
 from braid.lang.scope import Definition, Scope, identifier
 from braid.lang.source import Span
 from braid.lang.syntax import (
@@ -153,7 +153,7 @@ class _Resolver:
 
     def select(self, syntax: SelectSyntax) -> ResolvedSelect:
         """Resolve one SELECT."""
-        before = len(self._report.errors)
+        before = self._report.error_count
         scope = Scope(self._report)
         for relation in syntax.relations:
             scope.add(relation.alias, self._definition(relation))
@@ -164,7 +164,7 @@ class _Resolver:
         where = self._parts(syntax.where, syntax.span, scope)
         tables = {alias.text: definition.name.text for alias, definition in scope.relations.values()}
         open_ = any(definition.columns is None for _, definition in scope.relations.values())
-        sound = syntax.complete and not open_ and len(self._report.errors) == before
+        sound = syntax.complete and not open_ and self._report.error_count == before
         return ResolvedSelect(syntax, tables, tuple(items), joins, where, sound)
 
     def shard_by(self, table: TableSyntax, select: ResolvedSelect) -> exp.Expr | None:
@@ -194,7 +194,7 @@ class _Resolver:
             )
         else:
             known = [definition.name.text for definition in self._definitions.values()]
-            hint = suggest(name.text, sorted(known), listing="tables and views")
+            hint = self._report.suggest(name.text, sorted(known), listing="tables and views")
             self._report.add("PQL201", name.span, f'there is no table or view "{name.text}"', hint)
         return Definition(name, None)
 
@@ -221,7 +221,9 @@ class _Resolver:
         if isinstance(item.expression, exp.Column):
             qualifier = item.expression.args["table"]
             if qualifier.name.lower() not in scope.relations:
-                hint = suggest(qualifier.name, [a.text for a, _ in chosen], listing="tables here")
+                hint = self._report.suggest(
+                    qualifier.name, [a.text for a, _ in chosen], listing="tables here"
+                )
                 place = span_of(qualifier) or item.span
                 self._report.add("PQL201", place, f'there is no table "{qualifier.name}" here', hint)
                 return []
@@ -242,7 +244,7 @@ class _Resolver:
         known = {i.name.key for i in found}
         for key, part in left_out.items():
             if key not in known and all(d.columns is not None for _, d in chosen):
-                hint = suggest(part.name, [i.name.text for i in found], listing="columns here")
+                hint = self._report.suggest(part.name, [i.name.text for i in found], listing="columns here")
                 self._report.add(
                     "PQL202", span_of(part) or item.span, f'there is no column "{part.name}"', hint
                 )

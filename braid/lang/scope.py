@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from braid.lang.dialect import SPAN, span_of
-from braid.lang.errors import Note, Report, suggest
+from braid.lang.errors import Note, Report
 from braid.lang.source import Span
 from braid.lang.syntax import Name
 
@@ -91,7 +91,7 @@ class Scope:
                     "PQL202",
                     span_of(part) or alias.span,
                     f'{what} has no column "{part.name}"',
-                    suggest(part.name, known, listing=f"columns of {definition.name.text}"),
+                    self.report.suggest(part.name, known, listing=f"columns of {definition.name.text}"),
                 )
             return _unknown(part.name)
         return _qualified(name.text, alias.text)
@@ -124,7 +124,9 @@ class Scope:
                 "PQL201",
                 place,
                 f'there is no table or column "{name}" in this FROM clause',
-                f"it is called {hidden[0]} here" if hidden else suggest(name, aliases, listing="tables here"),
+                f"it is called {hidden[0]} here"
+                if hidden
+                else self.report.suggest(name, aliases, listing="tables here"),
             )
             return
         if name.lower() in self.outputs:
@@ -138,7 +140,10 @@ class Scope:
             return
         known = [column.text for _, d in self.relations.values() for column in d.columns or ()]
         self.report.add(
-            "PQL202", place, f'there is no column "{name}"', suggest(name, known, listing="columns here")
+            "PQL202",
+            place,
+            f'there is no column "{name}"',
+            self.report.suggest(name, known, listing="columns here"),
         )
 
 

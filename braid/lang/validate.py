@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from braid.lang import functions
 from braid.lang.dialect import span_of
-from braid.lang.errors import Report, suggest
+from braid.lang.errors import Report
 from braid.lang.source import Span
 
 _FORMS = (
@@ -53,7 +53,7 @@ _MANY_ROWS_HINT = "aggregates over streams are not supported yet: store the rows
 
 def check_expression(tree: exp.Expr, fallback: Span, report: Report) -> bool:
     """Report every form and function in `tree` that PQL does not accept; whether there was none."""
-    before = len(report.errors)
+    before = report.error_count
     for node in tree.walk():
         if isinstance(node, _SUBQUERIES) or (isinstance(node, exp.In) and node.args.get("query")):
             report.add("PQL106", span_of(node) or fallback, "subqueries are not supported", _NO_SUBQUERY)
@@ -71,7 +71,7 @@ def check_expression(tree: exp.Expr, fallback: Span, report: Report) -> bool:
                 report.add("PQL101", span_of(node) or fallback, text)
         elif not isinstance(node, _FORMS):
             _refuse(node, span_of(node) or fallback, report)
-    return len(report.errors) == before
+    return report.error_count == before
 
 
 def _refuse(node: exp.Expr, span: Span, report: Report) -> None:
@@ -118,7 +118,8 @@ def _check_function(node: exp.Expr, name: str, span: Span, report: Report) -> No
         report.add("PQL213", place, f"function {key} is not a function of one row", _MANY_ROWS_HINT)
     elif key not in functions.signatures():
         hint = (
-            suggest(key, functions.signatures(), cutoff=0.7) or "PQL has the built-in functions of Spark SQL"
+            report.suggest(key, functions.signatures(), cutoff=0.7)
+            or "PQL has the built-in functions of Spark SQL"
         )
         report.add("PQL210", place, f"function {key} does not exist", hint)
     else:
