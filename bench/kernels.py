@@ -19,9 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from braid.kernels.blocks import BlockId
-from braid.kernels.interval import IntervalJoin, Step
+from braid.kernels.interval import IntervalJoin
 from braid.kernels.side import Side
 from braid.kernels.spec import HASH, MAX_TIME, MICROS, MIN_TIME, TIME, JoinSpec, JoinType, OutputColumn
+from braid.kernels.step import Step
 from braid.log.hashing import hash_rows
 from braid.log.layout import shard_boundaries
 

@@ -10,70 +10,25 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from braid.errors import StateError
-from braid.kernels.blocks import FAR, BlockId, BlockSource, BlockStore, parse
+from braid.kernels.blocks import FAR, BlockId, BlockSource, BlockStore
 from braid.kernels.buffer import EVICTED, GONE, MATCHED, Buffer
 from braid.kernels.caps import overflow
 from braid.kernels.emit import Emitter
-from braid.kernels.keys import check_key_type, equal_keys
+from braid.kernels.keys import check_key_type
+from braid.kernels.lookback import Found, find_late, look_back
 from braid.kernels.lost import Lost
-from braid.kernels.predicate import ColumnRef
-from braid.kernels.runs import MAX_PAIRS, Ints, Mask, Run, probe, shares_key
+from braid.kernels.pairs import Pairs, batched, reach, verify, window, within
+from braid.kernels.runs import Ints, probe
 from braid.kernels.side import Side
 from braid.kernels.single import CHOICE, Candidates, best
-from braid.kernels.spec import HASH, MIN_TIME, JoinSpec, MatchMode
+from braid.kernels.spec import MIN_TIME, JoinSpec, MatchMode
 from braid.kernels.state import JoinState, SideState, decode, encode
-
-
-class Step(NamedTuple):
-    """One micro-batch: new blocks per side in order of arrival, and the stream times after them."""
-
-    left: Sequence[BlockId]
-    right: Sequence[BlockId]
-    left_time: int
-    right_time: int
-
-
-@dataclass(frozen=True)
-class Output:
-    """What a step emits.
-
-    Parameters
-    ----------
-    rows
-        Output columns of the join.
-    lost
-        Rows that lost a possible match or could not take part, with the reason: see `kernels.lost`.
-    counts
-        Counters of this step, and gauges `pending_*` and `blocks_*`.
-    distances
-        Matches by log2 of their distance to the lower and upper bound, in microseconds.
-    """
-
-    rows: pa.Table
-    lost: pa.Table
-    counts: dict[str, int]
-    distances: npt.NDArray[np.int64]
-
-
-class _Pairs(NamedTuple):
-    """Candidate pairs: row numbers and times of both sides."""
-
-    left: Ints
-    left_time: Ints
-    right: Ints
-    right_time: Ints
-
-    def select(self, which: Mask | Ints) -> _Pairs:
-        return _Pairs(*(values[which] for values in self))
+from braid.kernels.step import Output, Step
 
 
 class IntervalJoin:
@@ -201,55 +156,22 @@ class _Work:
     def match(self) -> None:
         """Pairs with a new row: new right x pending left, and new left x (window + new right)."""
         left, right = self._buffers[Side.LEFT].store, self._buffers[Side.RIGHT].store
-        for pairs in _batched(self._new_pairs()):
-            self._accept(left, right, pairs.select(self._verify(left, right, pairs)))
+        for pairs in batched(self._new_pairs()):
+            self._accept(left, right, verify(self._spec, left, right, pairs))
 
-    def _new_pairs(self) -> Iterator[_Pairs]:
-        left, right = self._new[Side.LEFT], self._new[Side.RIGHT]
-        low, high = self._reach(Side.RIGHT, right.run, right.times)
+    def _new_pairs(self) -> Iterator[Pairs]:
+        spec, left, right = self._spec, self._new[Side.LEFT], self._new[Side.RIGHT]
+        low, high = reach(spec, Side.RIGHT, right.run, right.times)
         for needle, row, time in self._buffers[Side.LEFT].search(low, high):
-            yield self._within(_Pairs(row, time, right.run.row[needle], right.times[needle]))
-        low, high = self._reach(Side.LEFT, left.run, left.times)
+            yield within(spec, Pairs(row, time, right.run.row[needle], right.times[needle]))
+        low, high = reach(spec, Side.LEFT, left.run, left.times)
         for needle, row, time in self._buffers[Side.RIGHT].search(low, high):
-            yield self._within(_Pairs(left.run.row[needle], left.times[needle], row, time))
+            yield within(spec, Pairs(left.run.row[needle], left.times[needle], row, time))
         for needle, position in probe(right.run, low, high):
             mine = (left.run.row[needle], left.times[needle])
-            yield self._within(_Pairs(*mine, right.run.row[position], right.times[position]))
+            yield within(spec, Pairs(*mine, right.run.row[position], right.times[position]))
 
-    def _reach(self, side: Side, run: Run, times: Ints) -> tuple[Ints, Ints]:
-        """What to search the other side's runs for: the same hash, or a range of times without keys."""
-        return (run.key, run.key) if self._spec.keys else self._window(side, times)
-
-    def _window(self, side: Side, time: Ints) -> tuple[Ints, Ints]:
-        """Event times of the other side that a row of `side` can match."""
-        if side is Side.LEFT:
-            return time + self._spec.lower, time + self._spec.upper
-        return time - self._spec.upper, time - self._spec.lower
-
-    def _within(self, pairs: _Pairs) -> _Pairs:
-        ahead = pairs.right_time - pairs.left_time
-        return pairs.select((ahead >= self._spec.lower) & (ahead <= self._spec.upper))
-
-    def _verify(self, left: BlockStore, right: BlockStore, pairs: _Pairs) -> Mask:
-        """Which pairs have equal keys, and satisfy the residual predicate."""
-        good: Mask = np.ones(len(pairs.left), np.bool_)
-        if not len(good):
-            return good
-        for name in self._spec.key_columns:
-            good &= equal_keys(left.take(name, pairs.left), right.take(name, pairs.right))
-        if self._spec.residual is not None and good.any():
-            kept = pairs.select(good)
-
-            def fetch(ref: ColumnRef) -> pa.Array:
-                if ref.side is Side.LEFT:
-                    return left.take(ref.name, kept.left)
-                return right.take(ref.name, kept.right)
-
-            true = self._spec.residual.evaluate(fetch).fill_null(False)
-            good[good] = true.to_numpy(zero_copy_only=False)
-        return good
-
-    def _accept(self, left: BlockStore, right: BlockStore, pairs: _Pairs) -> None:
+    def _accept(self, left: BlockStore, right: BlockStore, pairs: Pairs) -> None:
         """Emit pairs, or keep them as candidates of a single-match join."""
         if not len(pairs.left):
             return
@@ -271,55 +193,32 @@ class _Work:
     def look_back(self) -> None:
         """Find partners of late rows that have left memory in the log."""
         for side in Side:
-            new, floor = self._new[side], self._floors[side.other]
-            behind = self._window(side, new.times)[0] < floor
-            late, times = new.run.select(behind), new.times[behind]
+            new = self._new[side]
+            late = find_late(self._spec, side, new.run, new.times, self._floors[side.other])
             until = self._join._last[side.other]
-            if not len(late) or until is None:
+            if not len(late.run) or until is None:
                 continue
-            low, high = self._window(side, times)
-            self._counts[f"late_{side}"] += len(late)
-            self._lose(side, "beyond_retention", late.row[low <= self._source.forgotten(side.other)])
+            self._counts[f"late_{side}"] += len(late.run)
+            low = window(self._spec, side, late.times)[0]
+            self._lose(side, "beyond_retention", late.run.row[low <= self._source.forgotten(side.other)])
             if self._spec.late_lookup:
-                blocks = self._source.overlapping(
-                    side.other, until, int(low.min()), min(int(high.max()), floor - 1)
-                )
-                self._look_into(blocks, side, late, times, floor)
+                own = self._buffers[side].store
+                for found in look_back(self._spec, self._source, own, late, until):
+                    self._accept_late(side, found)
 
-    def _look_into(self, blocks: Sequence[BlockId], side: Side, late: Run, times: Ints, floor: int) -> None:
-        guests = BlockStore(self._join._schemas[side.other])
-        found: list[_Pairs] = []
-        low, high = self._reach(side, late, times)
-        for block in blocks:
-            batch = self._source.read(side.other, block)
-            if self._spec.keys and not shares_key(batch.column(HASH).to_numpy(), late.key):
-                continue  # most blocks hold none of the few late keys, and are not worth an index
-            older = parse(batch, self._spec, guests.rows)
-            hits = []
-            for needle, position in probe(older.run, low, high):
-                row = older.run.row[position]
-                time = older.times[row - guests.rows]
-                mine, theirs = (late.row[needle], times[needle]), (row, time)
-                both = _Pairs(*mine, *theirs) if side is Side.LEFT else _Pairs(*theirs, *mine)
-                hits.append(self._within(both.select(time < floor)))
-            if any(len(pairs.left) for pairs in hits):
-                guests.append(block, batch)
-                found += hits
-        own = self._buffers[side].store
-        left, right = (own, guests) if side is Side.LEFT else (guests, own)
+    def _accept_late(self, side: Side, found: Found) -> None:
         # A decided row of the other side may have been padded, or matched once: such a pair comes too late.
         allowed = not self._spec.type.pads(side.other) and (
             self._spec.match is MatchMode.ALL or side is Side.LEFT
         )
-        for pairs in _batched(iter(found)):
-            kept = pairs.select(self._verify(left, right, pairs))
-            if allowed:
-                self._counts["rescued"] += len(kept.left)
-                self._accept(left, right, kept)
-            elif len(kept.left):
-                self._counts["lost_matches"] += len(kept.left)
-                rows, matches = np.unique(kept.left if side is Side.LEFT else kept.right, return_counts=True)
-                self._lose(side, f"late_{side}", rows, matches)
+        own, pairs = self._buffers[side].store, found.pairs
+        if allowed:
+            self._counts["rescued"] += len(pairs.left)
+            self._accept(*((own, found.guests) if side is Side.LEFT else (found.guests, own)), pairs)
+        elif len(pairs.left):
+            self._counts["lost_matches"] += len(pairs.left)
+            rows, matches = np.unique(pairs.left if side is Side.LEFT else pairs.right, return_counts=True)
+            self._lose(side, f"late_{side}", rows, matches)
 
     def _lose(self, side: Side, reason: str, rows: Ints, matches: Ints | None = None) -> None:
         """List rows as lost, with the number of matches they are known to have lost."""
@@ -435,21 +334,6 @@ class _Work:
             self._counts[f"pending_{side}"] = self._buffers[side].live
             self._counts[f"blocks_{side}"] = len(self._buffers[side].store.ids)
         return Output(self._emitter.table(), self._lost.table(), dict(self._counts), self._emitter.distances)
-
-
-def _batched(pairs: Iterator[_Pairs]) -> Iterator[_Pairs]:
-    """Join small sets of pairs into larger ones of about `MAX_PAIRS`."""
-    waiting: list[_Pairs] = []
-    size = 0
-    for some in pairs:
-        if len(some.left):
-            waiting.append(some)
-            size += len(some.left)
-        if size >= MAX_PAIRS:
-            yield _Pairs(*(np.concatenate(values) for values in zip(*waiting, strict=True)))
-            waiting, size = [], 0
-    if waiting:
-        yield _Pairs(*(np.concatenate(values) for values in zip(*waiting, strict=True)))
 
 
 def _clamp(bound: int) -> int:

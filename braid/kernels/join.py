@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from braid.kernels.blocks import BlockSource
-from braid.kernels.interval import IntervalJoin, Output, Step
+from braid.kernels.interval import IntervalJoin
 from braid.kernels.series import SeriesJoin
 from braid.kernels.side import Side
 from braid.kernels.spec import AnySpec, JoinSpec
+from braid.kernels.step import Output, Step
 
 
 class ShardJoin(Protocol):

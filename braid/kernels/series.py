@@ -20,7 +20,6 @@ from braid.errors import StateError
 from braid.kernels.blocks import FAR, BlockId, BlockSource, BlockStore, parse
 from braid.kernels.buffer import GONE, MATCHED, Flags
 from braid.kernels.emit import DISTANCE_BUCKETS, output_schema
-from braid.kernels.interval import Output, Step
 from braid.kernels.keys import check_key_type, equal_keys, group_codes
 from braid.kernels.lost import Lost
 from braid.kernels.neighbours import Merged, merge_sides
@@ -28,6 +27,7 @@ from braid.kernels.runs import Ints, Mask
 from braid.kernels.side import Side
 from braid.kernels.spec import HASH, MIN_TIME, Neighbour, SeriesMode, SeriesSpec
 from braid.kernels.state import JoinState, SideState, decode, encode
+from braid.kernels.step import Output, Step
 
 
 @dataclass

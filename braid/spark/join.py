@@ -15,10 +15,11 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from braid.errors import StateError
 from braid.jsonrows import json_rows
 from braid.kernels.blocks import BlockId
-from braid.kernels.interval import IntervalJoin, Output, Step
+from braid.kernels.interval import IntervalJoin
 from braid.kernels.logblocks import LogBlocks
 from braid.kernels.side import Side
 from braid.kernels.spec import JoinSpec
+from braid.kernels.step import Output, Step
 from braid.log.layout import shard_range
 from braid.plan.names import is_special
 from braid.spark.notes import DROP, NOTE, counts_note, note_array

@@ -22,10 +22,11 @@ from braid.errors import ConfigError
 from braid.eventtime.chunk import MAX_TIME, MIN_TIME
 from braid.eventtime.offset import Offset
 from braid.eventtime.pacing import Decision, PacingConfig, next_offset
-from braid.kernels.interval import IntervalJoin, Step
+from braid.kernels.interval import IntervalJoin
 from braid.kernels.logblocks import LogBlocks
 from braid.kernels.side import Side
 from braid.kernels.spec import JoinSpec, JoinType, MatchMode, OutputColumn
+from braid.kernels.step import Step
 from braid.log import Log, shard_range
 from braid.testing.batch import batch_matched
 from braid.testing.inputs import SimulatedInput

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from braid.kernels.blocks import BlockId
-from braid.kernels.interval import IntervalJoin, Output, Step
+from braid.kernels.interval import IntervalJoin
 from braid.kernels.join import ShardJoin, open_join
 from braid.kernels.side import Side
 from braid.kernels.spec import (
@@ -26,6 +26,7 @@ from braid.kernels.spec import (
     MatchMode,
     OutputColumn,
 )
+from braid.kernels.step import Output, Step
 
 Row = dict[str, object]
 

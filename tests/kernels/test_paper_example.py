@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 from braid.kernels.blocks import BlockId
-from braid.kernels.interval import IntervalJoin, Step
+from braid.kernels.interval import IntervalJoin
 from braid.kernels.side import Side
 from braid.kernels.spec import LIVE, TIME, JoinSpec, JoinType, MatchMode
+from braid.kernels.step import Step
 from tests.kernels.harness import OUTPUT, Case, MemorySource, schema, to_block
 
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 
 from braid.kernels.blocks import BlockId
-from braid.kernels.interval import Step
 from braid.kernels.series import SeriesJoin
 from braid.kernels.side import Side
 from braid.kernels.spec import LIVE, MAX_TIME, TIME, JoinType, SeriesMode, SeriesSpec
+from braid.kernels.step import Step
 from tests.kernels.harness import OUTPUT, Case, MemorySource, answer, first_by, same_key, schema, to_block
 from tests.kernels.strategies import series_cases
 

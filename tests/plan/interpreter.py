@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 import sqlglot
 
 from braid.kernels.blocks import BlockId
-from braid.kernels.interval import IntervalJoin, Step
+from braid.kernels.interval import IntervalJoin
 from braid.kernels.side import Side
 from braid.kernels.spec import HASH, LIVE, MAX_TIME, MIN_TIME, TIME, JoinSpec
+from braid.kernels.step import Step
 from braid.plan.stages import JoinStage, Plan, Projection, SlicerStage
 
 Rows = Mapping[str, pa.Table]

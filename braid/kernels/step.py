@@ -1,0 +1,44 @@
+"""What goes into a join and what comes out of it, micro-batch by micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from braid.kernels.blocks import BlockId
+
+
+class Step(NamedTuple):
+    """One micro-batch: new blocks per side in order of arrival, and the stream times after them."""
+
+    left: Sequence[BlockId]
+    right: Sequence[BlockId]
+    left_time: int
+    right_time: int
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a step emits.
+
+    Parameters
+    ----------
+    rows
+        Output columns of the join.
+    lost
+        Rows that lost a possible match or could not take part, with the reason: see `kernels.lost`.
+    counts
+        Counters of this step, and gauges `pending_*` and `blocks_*`.
+    distances
+        Matches by log2 of their distance to the lower and upper bound, in microseconds.
+    """
+
+    rows: pa.Table
+    lost: pa.Table
+    counts: dict[str, int]
+    distances: npt.NDArray[np.int64]
