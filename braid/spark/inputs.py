@@ -19,7 +19,7 @@ from braid.spark.parse import parse_json, parse_texts, parse_typed
 from braid.spark.types import spark_schema
 
 KAFKA_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
-_FILE_BYTES = "256m"
+_FILE_BYTES = str(256 * 2**20)
 """Input of a micro-batch over files, unless the program says otherwise: large, but the join can begin."""
 
 

@@ -16,6 +16,9 @@ import braid
 from braid.errors import RunError
 from braid.spark.java import ensure_java
 
+LOCAL = "local[*,4]"
+"""All cores of this machine; a task may fail three times, as on a cluster, before its query does."""
+
 _STATIC = {
     "spark.scheduler.mode": "FAIR",
     "spark.ui.enabled": "false",
@@ -60,7 +63,7 @@ def open_session(
         An existing session, as in a notebook: a new session of the same Spark application is opened, so that
         the caller's own settings stay untouched.
     master
-        Where to start Spark when there is no session yet; `local[*]` by default.
+        Where to start Spark when there is no session yet; on all cores of this machine by default.
     settings
         Further Spark settings for a new application.
     log
@@ -68,7 +71,7 @@ def open_session(
     """
     if spark is None:
         with _redirected(log):
-            spark = _start(master or "local[*]", settings or {})
+            spark = _start(master or LOCAL, settings or {})
     session = spark.newSession()
     for name, value in _SESSION.items():
         session.conf.set(name, value)

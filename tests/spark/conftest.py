@@ -14,7 +14,7 @@ from braid.home import Home
 def spark() -> Iterator[object]:
     from braid.spark.session import open_session
 
-    session = open_session(master="local[2]")
+    session = open_session(master="local[2,4]")
     yield session
     session.sparkContext.stop()
 
