@@ -36,6 +36,9 @@ class BlockSource(Protocol):
     def overlapping(self, side: Side, until: BlockId, low: int, high: int) -> Sequence[BlockId]:
         """Blocks up to and including `until` that may hold event times within `[low, high]`, ascending."""
 
+    def arrived(self, side: Side, block: BlockId) -> int:
+        """Wall-clock time at which a block was published, in microseconds."""
+
     def forgotten(self, side: Side) -> int:
         """Largest event time that retention has removed; `MIN_TIME` if it has removed nothing."""
 

@@ -15,12 +15,14 @@ from braid.kernels.spec import MIN_TIME, JoinSpec
 
 MATCHED = 1
 """Flag: the row has been emitted with a partner, so it is never padded."""
-GONE = 2
+PADDED = 2
+"""Flag: the row has been emitted padded before its time was up; a later match is counted, not emitted."""
+GONE = 4
 """Flag: the row takes no further part (matched once, or evicted by a cap)."""
-EVICTED = 4
+EVICTED = 8
 """Flag: a cap has barred the row from new matches, but whether it is padded is still open."""
 
-INERT = 8
+INERT = 16
 """Flag: the row can never match (a NULL key, not live, or no usable time); not part of saved state."""
 
 COMPACT_ROWS = 1 << 16

@@ -16,17 +16,18 @@ import numpy as np
 
 from braid.errors import StateError
 from braid.kernels.blocks import FAR, BlockId, BlockSource, BlockStore
-from braid.kernels.buffer import EVICTED, GONE, MATCHED, Buffer
+from braid.kernels.buffer import EVICTED, GONE, MATCHED, PADDED, Buffer
 from braid.kernels.caps import overflow
+from braid.kernels.consume import assign
 from braid.kernels.emit import Emitter
 from braid.kernels.keys import check_key_type
 from braid.kernels.lookback import Found, find_late, look_back
 from braid.kernels.lost import Lost
-from braid.kernels.pairs import Pairs, batched, reach, verify, window, within
-from braid.kernels.runs import Ints, probe
+from braid.kernels.pairs import Pairs, batched, joined, reach, verify, window, within
+from braid.kernels.runs import Ints, Run, probe
 from braid.kernels.side import Side
 from braid.kernels.single import CHOICE, Candidates, best
-from braid.kernels.spec import MIN_TIME, JoinSpec, MatchMode
+from braid.kernels.spec import HASH, MIN_TIME, JoinSpec, MatchMode
 from braid.kernels.state import JoinState, SideState, decode, encode
 from braid.kernels.step import Output, Step
 
@@ -56,6 +57,7 @@ class IntervalJoin:
         self._right = Buffer(self._spec, self._schemas[Side.RIGHT])
         self._last: dict[Side, BlockId | None] = {Side.LEFT: None, Side.RIGHT: None}
         self._left_time = self._right_time = MIN_TIME
+        self._wall_time = 0
         if state is not None:
             self._restore(decode(state))
 
@@ -72,7 +74,9 @@ class IntervalJoin:
         work.look_back()
         work.choose()
         work.decide()
+        work.pad_waiting()
         self._left_time, self._right_time = step.left_time, step.right_time
+        self._wall_time = max(self._wall_time, step.wall_time)
         for side, blocks in ((Side.LEFT, step.left), (Side.RIGHT, step.right)):
             if blocks:
                 self._last[side] = max(blocks)
@@ -92,6 +96,7 @@ class IntervalJoin:
                 right=self._side_state(Side.RIGHT),
                 left_time=self._left_time,
                 right_time=self._right_time,
+                wall_time=self._wall_time,
                 choices=choices,
             )
         )
@@ -111,6 +116,7 @@ class IntervalJoin:
 
     def _restore(self, state: JoinState) -> None:
         self._left_time, self._right_time = state.left_time, state.right_time
+        self._wall_time = state.wall_time
         for side, saved in ((Side.LEFT, state.left), (Side.RIGHT, state.right)):
             blocks = [(block, self._source.read(side, block)) for block in saved.blocks]
             rows = sum(batch.num_rows for _, batch in blocks)
@@ -155,6 +161,8 @@ class _Work:
 
     def match(self) -> None:
         """Pairs with a new row: new right x pending left, and new left x (window + new right)."""
+        if self._spec.consume:
+            return  # Left rows choose in order of time, when they are decided.
         left, right = self._buffers[Side.LEFT].store, self._buffers[Side.RIGHT].store
         for pairs in batched(self._new_pairs()):
             self._accept(left, right, verify(self._spec, left, right, pairs))
@@ -173,6 +181,8 @@ class _Work:
 
     def _accept(self, left: BlockStore, right: BlockStore, pairs: Pairs) -> None:
         """Emit pairs, or keep them as candidates of a single-match join."""
+        if self._spec.pad_after is not None:
+            pairs = self._not_padded(left, right, pairs)
         if not len(pairs.left):
             return
         if self._spec.match is not MatchMode.ALL:
@@ -187,6 +197,15 @@ class _Work:
             self._buffers[Side.LEFT].flags[pairs.left] |= MATCHED
         if right is self._buffers[Side.RIGHT].store and self._spec.type.pads(Side.RIGHT):
             self._buffers[Side.RIGHT].flags[pairs.right] |= MATCHED
+
+    def _not_padded(self, left: BlockStore, right: BlockStore, pairs: Pairs) -> Pairs:
+        """Leave out pairs of rows that have already come out padded, and count them."""
+        padded = np.zeros(len(pairs.left), np.bool_)
+        for side, store, rows in ((Side.LEFT, left, pairs.left), (Side.RIGHT, right, pairs.right)):
+            if store is self._buffers[side].store:
+                padded |= self._buffers[side].flags[rows] & PADDED > 0
+        self._counts["matches_after_padding"] += int(np.count_nonzero(padded))
+        return pairs.select(~padded)
 
     # -- late rows --------------------------------------------------------------------------------
 
@@ -209,7 +228,7 @@ class _Work:
     def _accept_late(self, side: Side, found: Found) -> None:
         # A decided row of the other side may have been padded, or matched once: such a pair comes too late.
         allowed = not self._spec.type.pads(side.other) and (
-            self._spec.match is MatchMode.ALL or side is Side.LEFT
+            self._spec.match is MatchMode.ALL or (side is Side.LEFT and not self._spec.consume)
         )
         own, pairs = self._buffers[side].store, found.pairs
         if allowed:
@@ -284,23 +303,41 @@ class _Work:
         spec, step = self._spec, self._step
         left_floor = step.right_time - spec.upper
         right_floor = step.left_time + spec.lower
-        if spec.match.waits and spec.type.pads(Side.RIGHT):
-            # A right row is unmatched only when every left row that might choose it has chosen.
+        if spec.consume or (spec.match.waits and spec.type.pads(Side.RIGHT)):
+            # A right row is free, or unmatched, only when every left row that might choose it has chosen.
             right_floor = min(right_floor, left_floor + spec.lower)
-        for side, floor in ((Side.LEFT, left_floor), (Side.RIGHT, right_floor)):
-            buffer, new = self._buffers[side], self._new[side]
-            self._settle(side, buffer.cross(floor, self._first_new[side]))
-            run = new.run.select((new.times >= buffer.floor) & (buffer.flags[new.run.row] < GONE))
-            buffer.add(run)
-            self._pad(side, new.inert)
+        if spec.consume:
+            # New right rows can be chosen at once, so they are made part of the window first.
+            self._admit(Side.RIGHT)
+        self._cross(Side.LEFT, left_floor)
+        self._admit(Side.LEFT)
+        self._cross(Side.RIGHT, right_floor)
+        if not spec.consume:
+            self._admit(Side.RIGHT)
+        for side in Side:
+            new = self._new[side]
             self._counts[f"inert_{side}"] += len(new.inert)
-            self._pad(side, new.invalid)
             self._counts[f"invalid_{side}"] += len(new.invalid)
+            self._pad(side, new.inert)
+            self._pad(side, new.invalid)
             if not spec.type.pads(side):
                 self._lose(side, "invalid_time", new.invalid)
-            evicted = overflow(buffer, spec, run.key)
-            if len(evicted):
-                self._evict(side, evicted)
+
+    def _cross(self, side: Side, floor: int) -> None:
+        self._settle(side, self._buffers[side].cross(floor, self._first_new[side]))
+
+    def _admit(self, side: Side) -> None:
+        """Add new rows that are not decided yet to the index, and enforce the cap."""
+        buffer, new = self._buffers[side], self._new[side]
+        past = new.times < buffer.floor
+        if self._spec.consume and side is Side.RIGHT:
+            self._settle(side, np.sort(new.run.row[past]))
+            self._first_new[side] = buffer.store.rows
+        run = new.run.select(~past & (buffer.flags[new.run.row] < GONE))
+        buffer.add(run)
+        evicted = overflow(buffer, self._spec, run.key)
+        if len(evicted):
+            self._evict(side, evicted)
 
     def _settle(self, side: Side, rows: Ints) -> None:
         """Emit the final word on rows whose time has passed."""
@@ -309,9 +346,58 @@ class _Work:
             chosen = rows[buffer.extra["commit"][rows] >= 0]
             values = (buffer.extra[name][chosen] for name in CHOICE)
             self._emit_choices(Candidates(chosen, buffer.times[chosen], *values))
+        if side is Side.LEFT and self._spec.consume:
+            self._consume(rows)
         unmatched = rows[buffer.flags[rows] & MATCHED == 0]
         self._counts[f"decided_{side}"] += len(rows)
         self._pad(side, unmatched)
+
+    def _consume(self, rows: Ints) -> None:
+        """Let left rows choose among the right rows that nobody has chosen before them."""
+        left, right = self._buffers[Side.LEFT], self._buffers[Side.RIGHT]
+        rows = rows[left.flags[rows] & PADDED == 0]
+        times = left.times[rows]
+        keys = left.store.take(HASH, rows).to_numpy() if self._spec.keys else times
+        order = np.argsort(keys, kind="stable")
+        run, times = Run(keys[order], rows[order]), times[order]
+        low, high = reach(self._spec, Side.LEFT, run, times)
+        candidates = (
+            within(self._spec, Pairs(run.row[needle], times[needle], row, time))
+            for needle, row, time in right.search(low, high)
+        )
+        for pairs in joined(candidates):
+            kept = verify(self._spec, left.store, right.store, pairs)
+            if not len(kept.left):
+                continue
+            group = (
+                left.store.take(HASH, kept.left).to_numpy() if self._spec.keys else np.zeros_like(kept.left)
+            )
+            chosen = kept.select(assign(kept, group))
+            self._counts["matches"] += len(chosen.left)
+            self._emitter.pairs(left.store, chosen.left, right.store, chosen.right)
+            self._emitter.measure(chosen.left_time, chosen.right_time)
+            left.flags[chosen.left] |= MATCHED
+            right.flags[chosen.right] |= MATCHED
+            right.discard(chosen.right)
+
+    def pad_waiting(self) -> None:
+        """Pad unmatched rows that have waited for long enough by the wall clock."""
+        wait, now = self._spec.pad_after, self._step.wall_time
+        if wait is None:
+            return
+        for side in filter(self._spec.type.pads, Side):
+            buffer = self._buffers[side]
+            starts = buffer.store.starts
+            due = [
+                np.arange(starts[i], starts[i + 1])
+                for i, block in enumerate(buffer.store.ids)
+                if self._source.arrived(side, block) + wait <= now
+            ]
+            rows = np.concatenate([np.empty(0, np.int64), *due])
+            rows = rows[(buffer.flags[rows] == 0) & (buffer.times[rows] >= buffer.floor)]
+            self._counts[f"padded_early_{side}"] += len(rows)
+            self._pad(side, rows)
+            buffer.flags[rows] |= MATCHED | PADDED
 
     def _pad(self, side: Side, rows: Ints) -> None:
         self._counts[f"unmatched_{side}"] += len(rows)

@@ -46,6 +46,10 @@ class LogBlocks:
         found = self._readers[side].overlapping(TIME, until, low, high)
         return [BlockId(*address) for address in found]
 
+    def arrived(self, side: Side, block: BlockId) -> int:
+        """Wall-clock time at which a block was published, in microseconds."""
+        return self._readers[side].commit(block.commit).wall_time
+
     def forgotten(self, side: Side) -> int:
         """Largest event time that retention has removed."""
         return self._readers[side].category.removed_max_time.get(TIME, MIN_TIME)

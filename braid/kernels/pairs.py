@@ -79,5 +79,12 @@ def batched(pairs: Iterable[Pairs]) -> Iterator[Pairs]:
         yield _concat(waiting)
 
 
+def joined(pairs: Iterable[Pairs]) -> Iterator[Pairs]:
+    """All pairs at once, if there are any."""
+    parts = [some for some in pairs if len(some.left)]
+    if parts:
+        yield _concat(parts)
+
+
 def _concat(parts: list[Pairs]) -> Pairs:
     return Pairs(*(np.concatenate(values) for values in zip(*parts, strict=True)))

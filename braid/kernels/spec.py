@@ -92,6 +92,12 @@ class JoinSpec:
         Most pending rows kept per key and side; None is no limit.
     late_lookup
         Whether rows behind stream time look for partners in the log.
+    consume
+        Whether a right row is matched at most once: a true one-to-one join, with `match` FIRST. Left rows
+        choose in order of event time, then arrival, once their window has closed.
+    pad_after
+        Wall-clock wait in microseconds after which an unmatched row comes out padded; None waits until
+        stream time has passed the window. A match that comes later is counted, not emitted.
     """
 
     type: JoinType
@@ -103,6 +109,8 @@ class JoinSpec:
     residual: Predicate | None = None
     max_per_key: int | None = None
     late_lookup: bool = True
+    consume: bool = False
+    pad_after: int | None = None
     key_columns: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -113,6 +121,11 @@ class JoinSpec:
             )
         if self.max_per_key is not None and self.max_per_key < 1:
             raise ConfigError(f"max_per_key is {self.max_per_key}, but must be at least 1")
+        if self.consume and self.match is not MatchMode.FIRST:
+            raise ConfigError(
+                f"CONSUME goes with MATCH FIRST, not with MATCH {self.match.upper()}",
+                hint="write MATCH FIRST CONSUME",
+            )
         object.__setattr__(self, "key_columns", tuple(f"{KEY}{i}" for i in range(self.keys)))
 
     def columns(self, side: Side) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ class JoinState:
     right: SideState
     left_time: int
     right_time: int
+    wall_time: int = 0
     choices: dict[str, Ints] = field(default_factory=dict)
 
 
@@ -45,6 +46,7 @@ def encode(state: JoinState) -> bytes:
     header = {
         "left_time": state.left_time,
         "right_time": state.right_time,
+        "wall_time": state.wall_time,
         "left": _encode_side(state.left, payload),
         "right": _encode_side(state.right, payload),
         "choices": {name: _push(values.tobytes(), payload) for name, values in state.choices.items()},
@@ -72,6 +74,7 @@ def decode(data: bytes) -> JoinState:
         right=_decode_side(header["right"], rest),
         left_time=header["left_time"],
         right_time=header["right_time"],
+        wall_time=header["wall_time"],
         choices={
             name: np.frombuffer(_pull(where, rest), np.int64).copy()
             for name, where in header["choices"].items()
@@ -82,7 +85,7 @@ def decode(data: bytes) -> JoinState:
 def _encode_side(side: SideState, payload: list[bytes]) -> dict[str, object]:
     planes = {
         str(bit): _push(np.packbits((side.flags >> bit) & 1).tobytes(), payload)
-        for bit in range(3)
+        for bit in range(4)
         if np.any((side.flags >> bit) & 1)
     }
     return {

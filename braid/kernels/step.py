@@ -14,12 +14,17 @@ from braid.kernels.blocks import BlockId
 
 
 class Step(NamedTuple):
-    """One micro-batch: new blocks per side in order of arrival, and the stream times after them."""
+    """One micro-batch: new blocks per side in order of arrival, and the stream times after them.
+
+    `wall_time` matters only to joins that pad rows after a wall-clock wait; like the stream times it must
+    be the same when a step is replayed.
+    """
 
     left: Sequence[BlockId]
     right: Sequence[BlockId]
     left_time: int
     right_time: int
+    wall_time: int = 0
 
 
 @dataclass(frozen=True)

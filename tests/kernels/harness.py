@@ -81,6 +81,9 @@ class MemorySource:
                 found.append(block)
         return sorted(found)
 
+    def arrived(self, side: Side, block: BlockId) -> int:
+        return 100 * (block.commit * 3 + block.chunk)
+
     def forgotten(self, side: Side) -> int:
         return self._forgotten[side]
 

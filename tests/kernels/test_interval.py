@@ -11,20 +11,20 @@ from tests.kernels.strategies import cases
 
 
 @given(cases())
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_drained_output_is_the_sql_join(case: Case) -> None:
     assert case.run().pairs == expected(case)
     assert case.counts["lost_matches"] == 0
 
 
 @given(cases(types=(JoinType.LEFT, JoinType.INNER), late=frozenset({Side.LEFT})))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_late_left_rows_find_their_partners_in_the_log(case: Case) -> None:
     assert case.run().pairs == expected(case)
 
 
 @given(cases(types=(JoinType.INNER,), matches=(MatchMode.ALL,), late=frozenset(Side)))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_inner_join_with_any_late_rows_loses_nothing(case: Case) -> None:
     assert case.run().pairs == expected(case)
 

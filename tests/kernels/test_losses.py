@@ -34,7 +34,7 @@ def check_padding(case: Case) -> None:
 
 
 @given(cases(matches=ALL, late=frozenset(Side)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=70, deadline=None)
 def test_matches_that_late_rows_lose_are_counted(case: Case) -> None:
     case.run()
     missing = oracle(case) - matched(case)
@@ -49,7 +49,7 @@ def test_matches_that_late_rows_lose_are_counted(case: Case) -> None:
 
 
 @given(cases(matches=ALL, caps=True))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=70, deadline=None)
 def test_caps_lose_what_arrives_after_the_eviction_and_nothing_else(case: Case) -> None:
     case.run()
     arrivals = case.arrivals()
@@ -66,7 +66,7 @@ def test_caps_lose_what_arrives_after_the_eviction_and_nothing_else(case: Case) 
 
 
 @given(cases(caps=True))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=70, deadline=None)
 def test_caps_never_emit_a_row_both_matched_and_padded(case: Case) -> None:
     case.run()
     assert matched(case) <= oracle(case)
@@ -74,7 +74,7 @@ def test_caps_never_emit_a_row_both_matched_and_padded(case: Case) -> None:
 
 
 @given(cases(types=(JoinType.INNER, JoinType.LEFT), matches=ALL, late=frozenset({Side.LEFT})))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_rows_beyond_retention_are_listed(case: Case) -> None:
     case.forget = True
     case.run()
@@ -86,7 +86,7 @@ def test_rows_beyond_retention_are_listed(case: Case) -> None:
 
 
 @given(cases(types=(JoinType.LEFT,), matches=ALL, late=frozenset({Side.LEFT}), late_lookup=False))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_without_lookups_late_left_rows_are_padded_and_counted(case: Case) -> None:
     case.run()
     losers = {left for left, _ in oracle(case) - matched(case)}
@@ -96,7 +96,7 @@ def test_without_lookups_late_left_rows_are_padded_and_counted(case: Case) -> No
 
 
 @given(cases(matches=ALL))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_rows_without_a_usable_time_are_padded_or_listed(case: Case) -> None:
     case.run()
     for side, blocks in ((Side.LEFT, case.left), (Side.RIGHT, case.right)):
