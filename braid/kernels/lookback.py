@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from braid.kernels.blocks import BlockId, BlockSource, BlockStore, parse
 from braid.kernels.pairs import Pairs, batched, reach, verify, window, within
-from braid.kernels.runs import Ints, Run, probe
+from braid.kernels.runs import Ints, Run, probe, shares_key
 from braid.kernels.side import Side
-from braid.kernels.spec import JoinSpec
+from braid.kernels.spec import HASH, JoinSpec
 
 
 class Late(NamedTuple):
@@ -53,6 +53,8 @@ def _candidates(
     low, high = reach(spec, late.side, late.run, late.times)
     for block in blocks:
         batch = source.read(late.side.other, block)
+        if spec.keys and not shares_key(batch.column(HASH).to_numpy(), late.run.key):
+            continue  # most blocks hold none of the few late keys, and are not worth an index
         older = parse(batch, spec, guests.rows)
         hits = []
         for needle, position in probe(older.run, low, high):
