@@ -80,6 +80,14 @@ class BlockStore:
         taken = pa.chunked_array(arrays).take(pa.array(rows, mask=rows < 0 if nullable else None))
         return taken.chunk(0) if taken.num_chunks == 1 else pa.concat_arrays(taken.chunks)
 
+    def least(self, column: str, rows: Ints) -> int | None:
+        """Least value of a time column, in microseconds; None if there is none but NULLs."""
+        values = self.take(column, rows)
+        if pa.types.is_timestamp(values.type):
+            values = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
+        found: int | None = pc.min(values).as_py()
+        return found
+
     def locate(self, rows: Ints) -> tuple[Ints, Ints]:
         """Block index and row within the block, for each row number."""
         block = np.searchsorted(self.starts, rows, side="right") - 1

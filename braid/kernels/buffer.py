@@ -126,6 +126,10 @@ class Buffer:
         self.flags[rows] |= GONE
         self._gone += len(rows)
 
+    def live_rows(self) -> Ints:
+        """Numbers of the rows that can still match."""
+        return np.concatenate([run.row[self._present(run)] for run in (self._large, self._small)])
+
     def groups(self, keys: Ints) -> Run:
         """All live rows whose run key is among `keys` (ascending, distinct)."""
         found = []

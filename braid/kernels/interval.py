@@ -419,7 +419,14 @@ class _Work:
         for side in Side:
             self._counts[f"pending_{side}"] = self._buffers[side].live
             self._counts[f"blocks_{side}"] = len(self._buffers[side].store.ids)
-        return Output(self._emitter.table(), self._lost.table(), dict(self._counts), self._emitter.distances)
+        held = {}
+        for side, column in self._spec.carried:
+            least = self._buffers[side].store.least(column, self._buffers[side].live_rows())
+            if least is not None:
+                held[side, column] = least
+        return Output(
+            self._emitter.table(), self._lost.table(), dict(self._counts), self._emitter.distances, held
+        )
 
 
 def _clamp(bound: int) -> int:

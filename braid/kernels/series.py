@@ -198,7 +198,12 @@ class _Work:
             self._counts[f"blocks_{side}"] = len(self._series[side].store.ids)
         rows = pa.Table.from_batches(self._batches, self._schema)
         distances = np.zeros((2, DISTANCE_BUCKETS), np.int64)
-        return Output(rows, self._lost.table(), dict(self._counts), distances)
+        held = {}
+        for side, column in self._spec.carried:
+            least = self._series[side].store.least(column, self._series[side].rows)
+            if least is not None:
+                held[side, column] = least
+        return Output(rows, self._lost.table(), dict(self._counts), distances, held)
 
     def _merge(self) -> Merged:
         left, right = self._series[Side.LEFT], self._series[Side.RIGHT]

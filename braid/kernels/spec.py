@@ -92,6 +92,9 @@ class JoinSpec:
         Most pending rows kept per key and side; None is no limit.
     late_lookup
         Whether rows behind stream time look for partners in the log.
+    carried
+        Further time columns, per side, whose least buffered value each step reports: what holds back
+        their watermarks downstream.
     consume
         Whether a right row is matched at most once: a true one-to-one join, with `match` FIRST. Left rows
         choose in order of event time, then arrival, once their window has closed.
@@ -109,6 +112,7 @@ class JoinSpec:
     residual: Predicate | None = None
     max_per_key: int | None = None
     late_lookup: bool = True
+    carried: tuple[tuple[Side, str], ...] = ()
     consume: bool = False
     pad_after: int | None = None
     key_columns: tuple[str, ...] = field(init=False)
@@ -134,6 +138,7 @@ class JoinSpec:
         names += self.key_columns
         if self.residual is not None:
             names += [c.name for c in self.residual.columns() if c.side == side]
+        names += [name for which, name in self.carried if which is side]
         return tuple(dict.fromkeys(names))
 
 
@@ -170,6 +175,8 @@ class SeriesSpec:
         Output columns, in order; they may ask for neighbours.
     within
         Largest distance in time of a pair, in microseconds; None is no limit.
+    carried
+        As for `JoinSpec`.
     inclusive
         Whether a right row at the very time of the left row counts as previous, or as next; symmetric
         modes always count it as previous.
@@ -180,6 +187,7 @@ class SeriesSpec:
     keys: int
     output: tuple[OutputColumn, ...]
     within: int | None = None
+    carried: tuple[tuple[Side, str], ...] = ()
     inclusive: bool = True
     key_columns: tuple[str, ...] = field(init=False)
 
@@ -196,6 +204,7 @@ class SeriesSpec:
     def columns(self, side: Side) -> tuple[str, ...]:
         """All payload columns that the join reads of `side`."""
         names = [c.column for c in self.output if c.side is side]
+        names += [name for which, name in self.carried if which is side]
         return tuple(dict.fromkeys([*names, *self.key_columns]))
 
 

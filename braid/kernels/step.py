@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from braid.kernels.blocks import BlockId
+from braid.kernels.side import Side
 
 
 class Step(NamedTuple):
@@ -41,9 +42,12 @@ class Output:
         Counters of this step, and gauges `pending_*` and `blocks_*`.
     distances
         Matches by log2 of their distance to the lower and upper bound, in microseconds.
+    held
+        Least value, in microseconds, that each carried time column has among the rows still buffered.
     """
 
     rows: pa.Table
     lost: pa.Table
     counts: dict[str, int]
     distances: npt.NDArray[np.int64]
+    held: Mapping[tuple[Side, str], int] = field(default_factory=dict)

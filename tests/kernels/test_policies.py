@@ -72,3 +72,14 @@ def test_padding_after_a_wall_clock_wait_counts_later_matches() -> None:
     assert third.counts["matches_after_padding"] == 1
     last = join.step(Step([], [], MAX_TIME, MAX_TIME, wall_time=700))
     assert last.rows.num_rows == 0
+
+
+def test_steps_report_the_least_carried_time_that_is_still_buffered() -> None:
+    kind = schema((pa.string(),))
+    source = MemorySource(kind)
+    source.blocks[Side.LEFT][BlockId(0, 0)] = to_block([row(5, 10), row(2, 11), row(9, 30)], kind, 1)
+    spec = JoinSpec(JoinType.LEFT, -3, 3, 1, OUTPUT, carried=((Side.LEFT, "id"), (Side.RIGHT, "id")))
+    join = IntervalJoin(spec, source)
+    assert join.step(Step([BlockId(0, 0)], [], 0, 0)).held == {(Side.LEFT, "id"): 2}
+    assert join.step(Step([], [], 0, 15)).held == {(Side.LEFT, "id"): 9}
+    assert join.step(Step([], [], MAX_TIME, MAX_TIME)).held == {}
