@@ -303,6 +303,9 @@ class _Work:
         spec, step = self._spec, self._step
         left_floor = step.right_time - spec.upper
         right_floor = step.left_time + spec.lower
+        if spec.consume:
+            # Left rows choose in order of time: none before a row may still be to come.
+            left_floor = min(left_floor, step.left_time)
         if spec.consume or (spec.match.waits and spec.type.pads(Side.RIGHT)):
             # A right row is free, or unmatched, only when every left row that might choose it has chosen.
             right_floor = min(right_floor, left_floor + spec.lower)
