@@ -70,6 +70,11 @@ class AppConfig(BaseModel):
         7 * 86_400_000_000, ge=0, description="Event times further ahead of the wall clock are invalid."
     )
     max_per_key: int | None = Field(None, ge=1, description="Most pending rows per key and side.")
+    max_buffered_rows: int | None = Field(
+        None,
+        ge=1,
+        description="Most rows that a join buffers; input pauses there, and the join fails if it must.",
+    )
     late_lookup: bool = Field(True, description="Whether late rows look for partners in the log.")
     retention: Duration = Field(48 * 3_600_000_000, ge=0, description="Age up to which the log is kept.")
     trigger: Duration = Field(0, ge=0, description="Least time between micro-batches; 0 is back to back.")

@@ -8,18 +8,21 @@ from collections.abc import Mapping
 from braid.errors import SchemaError
 from braid.kernels.predicate import Json, predicate_from_json
 from braid.kernels.side import Side
-from braid.kernels.spec import JoinType, MatchMode, OutputColumn
+from braid.kernels.spec import JoinType, MatchMode, Neighbour, OutputColumn, SeriesMode
 from braid.plan.stages import (
     SCHEMA_VERSION,
     Column,
     JoinInput,
     JoinStage,
+    LookupColumn,
+    LookupJoin,
     Plan,
     Projection,
     Sink,
     SlicerStage,
     Source,
     Stage,
+    TimeColumn,
 )
 
 Pairs = tuple[tuple[str, str], ...]
@@ -36,19 +39,18 @@ def plan_to_json(plan: Plan) -> dict[str, Json]:
 
 
 def plan_from_json(value: Json) -> Plan:
-    """Read back what `plan_to_json` wrote."""
+    """Read back what `plan_to_json` wrote, now or in an earlier version; the plan has the current one."""
     fields = _Fields.of(value, "plan")
     version = fields.integer("schema_version")
-    if version != SCHEMA_VERSION:
+    if not 1 <= version <= SCHEMA_VERSION:
         raise SchemaError(
-            f"the plan has schema version {version}, but this version of Braid reads {SCHEMA_VERSION}",
+            f"the plan has schema version {version}, but this version of Braid reads up to {SCHEMA_VERSION}",
             hint="compile the application again with `braid explain --format json`",
         )
     return Plan(
         application=fields.text("application"),
         stages=tuple(_read_stage(item) for item in fields.items("stages")),
         options=fields.pairs("options"),
-        schema_version=version,
     )
 
 
@@ -82,6 +84,8 @@ def _sink(sink: Sink) -> Json:
         "shard_by": sink.shard_by,
         "internal": sink.internal,
         "time_columns": list(sink.time_columns),
+        "keys": list(sink.keys),
+        "values": list(sink.values),
     }
 
 
@@ -95,7 +99,26 @@ def _source(source: Source) -> Json:
         "time_unit": source.time_unit,
         "options": _pairs(source.options),
         "internal": source.internal,
+        "ordered": source.ordered,
     }
+
+
+def _lookup(lookup: LookupJoin) -> Json:
+    return {
+        "table": lookup.table,
+        "type": lookup.type.value,
+        "keys": [_projection(c) for c in lookup.keys],
+        "columns": [{"name": c.name, "column": c.column, "type": c.type} for c in lookup.columns],
+    }
+
+
+def _output(column: OutputColumn) -> Json:
+    neighbour = None if column.neighbour is None else column.neighbour.value
+    return {"name": column.name, "side": column.side.value, "column": column.column, "neighbour": neighbour}
+
+
+def _time_column(time: TimeColumn) -> Json:
+    return {"column": time.column, "side": time.side.value, "input": time.input, "lag": time.lag}
 
 
 def _stage(stage: Stage) -> Json:
@@ -115,6 +138,8 @@ def _stage(stage: Stage) -> Json:
                 "live": join.live,
             },
             "sink": _sink(stage.sink),
+            "lookups": [_lookup(lookup) for lookup in stage.lookups],
+            "watermarks": _pairs(stage.watermarks),
         }
     return {
         "stage": "join",
@@ -127,11 +152,20 @@ def _stage(stage: Stage) -> Json:
         "upper": stage.upper,
         "keys": stage.keys,
         "residual": None if stage.residual is None else stage.residual.to_json(),
-        "output": [{"name": c.name, "side": c.side.value, "column": c.column} for c in stage.output],
+        "output": [_output(c) for c in stage.output],
         "filter": stage.filter,
         "columns": [_projection(c) for c in stage.columns],
         "table": stage.table,
         "sink": _sink(stage.sink),
+        "series": None if stage.series is None else stage.series.value,
+        "within": stage.within,
+        "inclusive": stage.inclusive,
+        "consume": stage.consume,
+        "pad_after": stage.pad_after,
+        "lookups": [_lookup(lookup) for lookup in stage.lookups],
+        "broadcast": None if stage.broadcast is None else stage.broadcast.value,
+        "single_shard": stage.single_shard,
+        "watermarks": [_time_column(time) for time in stage.watermarks],
     }
 
 
@@ -147,6 +181,10 @@ class _Fields:
         if not isinstance(value, dict):
             raise SchemaError(f"a {what} must be a JSON object, not {value!r}")
         return cls(what, value)
+
+    def has(self, name: str) -> bool:
+        """Whether a field is there, with a value: those of later versions may be missing."""
+        return self._values.get(name) is not None
 
     def get(self, name: str) -> Json:
         if name not in self._values:
@@ -200,6 +238,9 @@ class _Fields:
         value = self.text(name)
         return value if value in valid else self._bad(name, value, f"one of {', '.join(valid)}")
 
+    def side(self, name: str) -> Side:
+        return Side(self.one_of(name, tuple(Side)))
+
     def _bad(self, name: str, value: Json, expected: str) -> str:
         raise SchemaError(f"the field {name!r} of a {self._what} is {value!r}, but must be {expected}")
 
@@ -218,6 +259,8 @@ def _read_sink(value: Json) -> Sink:
         shard_by=fields.optional("shard_by"),
         internal=fields.flag("internal"),
         time_columns=fields.texts("time_columns"),
+        keys=fields.texts("keys") if fields.has("keys") else (),
+        values=fields.texts("values") if fields.has("values") else (),
     )
 
 
@@ -233,7 +276,30 @@ def _read_source(value: Json) -> Source:
         time_unit=fields.text("time_unit"),
         options=fields.pairs("options"),
         internal=fields.flag("internal"),
+        ordered=fields.has("ordered") and fields.flag("ordered"),
     )
+
+
+def _read_lookups(fields: _Fields) -> tuple[LookupJoin, ...]:
+    if not fields.has("lookups"):
+        return ()
+    return tuple(_read_lookup(_Fields.of(item, "lookup")) for item in fields.items("lookups"))
+
+
+def _read_lookup(fields: _Fields) -> LookupJoin:
+    columns = (_Fields.of(item, "column of a lookup") for item in fields.items("columns"))
+    return LookupJoin(
+        table=fields.text("table"),
+        type=JoinType(fields.one_of("type", (JoinType.INNER, JoinType.LEFT))),
+        keys=tuple(_read_projection(item) for item in fields.items("keys")),
+        columns=tuple(LookupColumn(c.text("name"), c.text("column"), c.text("type")) for c in columns),
+    )
+
+
+def _read_time_column(value: Json) -> TimeColumn:
+    fields = _Fields.of(value, "time column")
+    lag = fields.integer("lag") if fields.has("lag") else None
+    return TimeColumn(fields.text("column"), fields.side("side"), fields.text("input"), lag)
 
 
 def _read_join_input(value: Json) -> JoinInput | None:
@@ -249,8 +315,8 @@ def _read_join_input(value: Json) -> JoinInput | None:
 
 def _read_output(value: Json) -> OutputColumn:
     fields = _Fields.of(value, "output column")
-    side = fields.one_of("side", tuple(Side))
-    return OutputColumn(fields.text("name"), Side(side), fields.text("column"))
+    neighbour = Neighbour(fields.one_of("neighbour", tuple(Neighbour))) if fields.has("neighbour") else None
+    return OutputColumn(fields.text("name"), fields.side("side"), fields.text("column"), neighbour)
 
 
 def _read_stage(value: Json) -> Stage:
@@ -264,6 +330,8 @@ def _read_stage(value: Json) -> Stage:
             sink=_read_sink(fields.get("sink")),
             filter=fields.optional("filter"),
             join_input=_read_join_input(fields.get("join_input")),
+            lookups=_read_lookups(fields),
+            watermarks=fields.pairs("watermarks") if fields.has("watermarks") else (),
         )
     residual = fields.get("residual")
     return JoinStage(
@@ -281,4 +349,15 @@ def _read_stage(value: Json) -> Stage:
         residual=None if residual is None else predicate_from_json(residual),
         filter=fields.optional("filter"),
         table=fields.optional("table"),
+        series=SeriesMode(fields.one_of("series", tuple(SeriesMode))) if fields.has("series") else None,
+        within=fields.integer("within") if fields.has("within") else None,
+        inclusive=not fields.has("inclusive") or fields.flag("inclusive"),
+        consume=fields.has("consume") and fields.flag("consume"),
+        pad_after=fields.integer("pad_after") if fields.has("pad_after") else None,
+        lookups=_read_lookups(fields),
+        broadcast=fields.side("broadcast") if fields.has("broadcast") else None,
+        single_shard=fields.has("single_shard") and fields.flag("single_shard"),
+        watermarks=tuple(_read_time_column(item) for item in fields.items("watermarks"))
+        if fields.has("watermarks")
+        else (),
     )

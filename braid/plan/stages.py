@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from braid.kernels.predicate import Predicate
-from braid.kernels.spec import JoinType, MatchMode, OutputColumn
+from braid.kernels.side import Side
+from braid.kernels.spec import JoinType, MatchMode, OutputColumn, SeriesMode
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Version 2 adds fields, all with defaults: time series, lookups, watermarks. Version 1 is still read."""
+
+FOREVER = 2**61
+"""Distance in time of a bound that there is not, in microseconds."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,8 @@ class Source:
         Further options of the source, as written in the program.
     internal
         Whether the category is written by another stage of the same plan (typed, never malformed).
+    ordered
+        Whether records are declared to come in order of event time: stream time is that of the last one.
     """
 
     kind: str
@@ -57,14 +64,18 @@ class Source:
     time_unit: str = "seconds"
     options: tuple[tuple[str, str], ...] = ()
     internal: bool = False
+    ordered: bool = False
 
 
 @dataclass(frozen=True)
 class Sink:
-    """Where a stage writes: `scribe`, `hive`, `kafka` or `console`, with the program's options.
+    """Where a stage writes: `scribe`, `hive`, `kafka`, `laser` or `console`, with the program's options.
 
     Parameters
     ----------
+    keys, values
+        Of a `laser` table: the columns that records are found by, and those that they hold. Its time to
+        live, if any, is the option `ttl`.
     shard_by
         Spark SQL over the written columns; None for no preference.
     internal
@@ -79,6 +90,64 @@ class Sink:
     shard_by: str | None = None
     internal: bool = False
     time_columns: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LookupColumn:
+    """A column of a lookup table: `name` is what the stage's expressions call it."""
+
+    name: str
+    column: str
+    type: str
+
+
+@dataclass(frozen=True)
+class LookupJoin:
+    """Rows of a keyed table beside the rows of a stage, before its filter and its projections.
+
+    Parameters
+    ----------
+    table
+        Name of the lookup table.
+    type
+        INNER drops rows whose key is not there, LEFT gives NULLs. A NULL in a key is never there.
+    keys
+        The lookup's key columns, each with an expression over what the stage reads and over the columns of
+        the lookups before this one.
+    columns
+        What to fetch.
+    """
+
+    table: str
+    type: JoinType
+    keys: tuple[Projection, ...]
+    columns: tuple[LookupColumn, ...]
+
+
+@dataclass(frozen=True)
+class TimeColumn:
+    """An event time in a join's output, and what holds its watermark back.
+
+    The watermark of `column` is the lesser of two: that of the input's column, as of the last commit that
+    was admitted, and `held - lag`, where `held` is the least event time of `side` that is still buffered or
+    may still come (`braid.eventtime.propagated.output_watermarks`).
+
+    Parameters
+    ----------
+    column
+        The column of the sink.
+    side, input
+        The input that it comes from, and its column there: `__time` for the event time joined by.
+    lag
+        How far it may lie before its side's event time, in microseconds; None is any distance.
+    """
+
+    column: str
+    side: Side
+    input: str
+    lag: int | None = 0
 
 
 @dataclass(frozen=True)
@@ -97,7 +166,15 @@ class JoinInput:
 
 @dataclass(frozen=True)
 class SlicerStage:
-    """A stateless query: read, filter, project, and write to a sink or as sharded blocks for a join."""
+    """A stateless query: read, filter, project, and write to a sink or as sharded blocks for a join.
+
+    Parameters
+    ----------
+    lookups
+        Lookup joins, in order, before `filter` and `columns`.
+    watermarks
+        Columns written (`__time` among them) that carry the watermark of a column of the source, with it.
+    """
 
     name: str
     source: Source
@@ -105,6 +182,8 @@ class SlicerStage:
     sink: Sink
     filter: str | None = None
     join_input: JoinInput | None = None
+    lookups: tuple[LookupJoin, ...] = ()
+    watermarks: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,13 +197,27 @@ class JoinStage:
     left, right
         Categories that the two slicers write.
     lower, upper
-        `left.time + lower <= right.time <= left.time + upper`, signed microseconds, inclusive.
+        `left.time + lower <= right.time <= left.time + upper`, signed microseconds, inclusive. They hold for
+        the pairs of a time-series join too; `FOREVER` away is no bound.
     output
         Columns that leave the join kernel.
     columns, filter
         The post-join slicer: Spark SQL over the columns of `output`.
     table
         The table that the post-join slicer stores; None when it writes a category of the application.
+    series, within, inclusive
+        Of a time-series or ASOF join: which neighbours are paired, how far apart at most, and whether one
+        at the very same time counts. `match` and `residual` say nothing then.
+    consume, pad_after
+        Whether a right row matches at most once, and the wall-clock wait before a row comes out padded.
+    lookups
+        Lookup joins over the columns of `output`, before `filter` and `columns`.
+    broadcast
+        Of a join without keys: the side that every shard reads whole, while the other one is split.
+    single_shard
+        Whether a join without keys has to see all rows in one place.
+    watermarks
+        Event times in what it writes to a category of the application.
     """
 
     name: str
@@ -141,6 +234,15 @@ class JoinStage:
     residual: Predicate | None = None
     filter: str | None = None
     table: str | None = None
+    series: SeriesMode | None = None
+    within: int | None = None
+    inclusive: bool = True
+    consume: bool = False
+    pad_after: int | None = None
+    lookups: tuple[LookupJoin, ...] = ()
+    broadcast: Side | None = None
+    single_shard: bool = False
+    watermarks: tuple[TimeColumn, ...] = ()
 
 
 Stage = SlicerStage | JoinStage
