@@ -83,6 +83,7 @@ class Category:
         entries: Sequence[FileEntry],
         watermarks: Mapping[str, int] = _NONE,
         wall_time: int | None = None,
+        order: Sequence[int] | None = None,
     ) -> bool:
         """Make files a commit, all or nothing; False, and nothing changes, if the commit exists already.
 
@@ -97,6 +98,9 @@ class Category:
             Watermarks to pass on, per time column, in microseconds.
         wall_time
             Microseconds since the epoch; now if None.
+        order
+            Chunk numbers, as they run through the files, in the order in which chunks are to be read: tasks
+            that ran side by side have no order of arrival among them.
         """
         self.refresh()  # a copy that has not heard of retention would take a removed commit for a new one
         if commit < self.first or self.storage.exists(commit_path(commit)):
@@ -118,7 +122,7 @@ class Category:
                     hint="it was removed or swept; write it again, or sweep with a longer grace period",
                 )
         now = time.time_ns() // 1000 if wall_time is None else wall_time
-        return self.storage.create(commit_path(commit), seal_commit(commit, entries, watermarks, now))
+        return self.storage.create(commit_path(commit), seal_commit(commit, entries, watermarks, now, order))
 
     def append(
         self,

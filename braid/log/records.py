@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TypedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NotRequired, TypedDict
 
 from braid.errors import CorruptError
 from braid.log.sealed import FORMAT, check_format, seal, unseal
@@ -112,14 +112,24 @@ class Commit:
             entry = _unpack_file(packed, len(chunks))
             files[str(entry.file)] = entry
             chunks += entry.chunks
+        if "order" in record:
+            chunks = [replace(chunks[number], index=index) for index, number in enumerate(record["order"])]
         rows = sum(chunk.rows for chunk in chunks)
         return cls(commit, record["wall_time"], rows, tuple(chunks), record["watermarks"], files)
 
 
 def seal_commit(
-    commit: int, entries: Iterable[FileEntry], watermarks: Mapping[str, int], wall_time: int
+    commit: int,
+    entries: Iterable[FileEntry],
+    watermarks: Mapping[str, int],
+    wall_time: int,
+    order: Sequence[int] | None = None,
 ) -> bytes:
-    """A commit record as it is stored; files are in task order, and chunk numbers run through all of them."""
+    """A commit record as it is stored.
+
+    Files are in task order, and chunk numbers run through all of them, unless `order` lists those numbers in
+    the order in which the chunks are to be read.
+    """
     record: _CommitRecord = {
         "format": FORMAT,
         "commit": commit,
@@ -127,6 +137,8 @@ def seal_commit(
         "watermarks": dict(watermarks),
         "files": [_pack_file(entry) for entry in entries if entry.file is not None],
     }
+    if order is not None:
+        record["order"] = list(order)
     return seal(record)
 
 
@@ -150,6 +162,7 @@ class _CommitRecord(TypedDict):
     wall_time: int
     watermarks: dict[str, int]
     files: list[_FileRecord]
+    order: NotRequired[list[int]]
 
 
 def _pack_file(entry: FileEntry) -> _FileRecord:

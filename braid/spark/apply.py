@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
@@ -19,14 +20,15 @@ from braid.errors import ConfigError
 from braid.home import AppHome, read_json, write_json
 from braid.kernels.emit import output_schema
 from braid.kernels.side import Side
-from braid.kernels.spec import HASH, TIME, JoinSpec
+from braid.kernels.spec import HASH, KEY, TIME, JoinSpec
 from braid.log.category import Category
 from braid.log.log import Log
 from braid.plan.stages import JoinStage, Plan, Sink, SlicerStage, Stage
 from braid.spark import deadletter
+from braid.spark.arrowexpr import compile_columns
 from braid.spark.category import CategorySource
 from braid.spark.inputs import Inputs
-from braid.spark.join import RESULTS, JoinConfig, JoinProcessor, decode
+from braid.spark.join import RESULTS, Direct, JoinConfig, JoinProcessor, decode
 from braid.spark.notes import NOTE
 from braid.spark.pace import PaceConfig, PacedSource
 from braid.spark.relay import RELAYED, relay
@@ -80,9 +82,14 @@ class Launcher:
             return self._start(stage, available_now)
 
     def _start(self, stage: Stage, available_now: bool) -> StreamingQuery:
-        frame = self._join(stage) if isinstance(stage, JoinStage) else self._slice(stage)
+        if isinstance(stage, JoinStage):
+            frame, config = self._join(stage)
+        else:
+            frame = self._slice(stage)
+            config = self._sink(stage, frame.schema)
+            frame = frame.drop(*config.copies)
         sink = TableSink if stage.sink.kind == "hive" else BlockSink
-        writer = frame.writeStream.format(sink.name()).option("config", self._sink(stage, frame).to_json())
+        writer = frame.writeStream.format(sink.name()).option("config", config.to_json())
         return self._run(writer, stage.name, available_now)
 
     def relayed(self, stage: Stage) -> bool:
@@ -118,7 +125,7 @@ class Launcher:
         inputs = Inputs(self.session, self.home.home.log_root, self.options.batch_rows)
         return slice_rows(stage, inputs, self.options)
 
-    def _join(self, stage: JoinStage) -> DataFrame:
+    def _join(self, stage: JoinStage) -> tuple[DataFrame, WriterConfig]:
         root = self.home.home.log_root
         shards, partitions = self._layout(stage)
         spec = JoinSpec(
@@ -143,11 +150,17 @@ class Launcher:
             drain_file=str(self.home.control_file(stage.name, "drain")),
             status_file=str(self.home.control_file(stage.name, "pacing")),
         )
-        config = JoinConfig(root, stage.left, stage.right, spec, shards, uuid.uuid4().hex)
         references = (
             self.session.readStream.format(PacedSource.name()).option("config", pace.to_json()).load()
         )
         self.session.conf.set("spark.sql.shuffle.partitions", partitions)
+        inputs = {Side.LEFT: stage.left, Side.RIGHT: stage.right}
+        joined = output_schema(spec, {side: self.log.open(name).schema for side, name in inputs.items()})
+        schema = StructType([*spark_schema(joined).fields, StructField(NOTE, StringType())])
+        sink = self._sink(stage, self._after(stage, self.session.createDataFrame([], schema)).schema)
+        config = JoinConfig(
+            root, stage.left, stage.right, spec, shards, uuid.uuid4().hex, self._direct(stage, sink, joined)
+        )
         # Workers are pooled by their environment: one of its own keeps a join's cache where its shards are.
         environment = self.session.sparkContext.environment
         with _environment:
@@ -156,15 +169,21 @@ class Launcher:
                 JoinProcessor(config), RESULTS, "Append", "None"
             )
             del environment["BRAID_JOIN"]
-        schemas = {
-            side: self.log.open(name).schema
-            for side, name in ((Side.LEFT, stage.left), (Side.RIGHT, stage.right))
-        }
-        columns = spark_schema(output_schema(spec, schemas)).fields
-        rows = results.mapInArrow(decode, StructType([*columns, StructField(NOTE, StringType())]))
+        return self._after(stage, results.mapInArrow(decode, schema)), sink
+
+    def _after(self, stage: JoinStage, rows: DataFrame) -> DataFrame:
+        """The post-join slicer."""
         if stage.filter is not None:
             rows = rows.filter(F.col(NOTE).isNotNull() | F.expr(stage.filter))
         return sharded(rows.select(*(projected(c) for c in stage.columns), F.col(NOTE)), stage.sink)
+
+    def _direct(self, stage: JoinStage, sink: WriterConfig, joined: pa.Schema) -> Direct | None:
+        """How workers store the join's results themselves, if they need nothing of Catalyst."""
+        if stage.filter is not None or stage.sink.shard_by is not None or stage.sink.kind == "hive":
+            return None
+        if compile_columns(stage.columns, joined, self.log.open(sink.target).schema) is None:
+            return None
+        return Direct(sink.target, stage.name, stage.columns, self.options.chunk_rows)
 
     def _layout(self, stage: JoinStage) -> tuple[int, int]:
         """Shards and state partitions of a join: as at its first start, since its state belongs to them.
@@ -182,11 +201,11 @@ class Launcher:
 
     # -- sinks ------------------------------------------------------------------------------------
 
-    def _sink(self, stage: Stage, frame: DataFrame) -> WriterConfig:
+    def _sink(self, stage: Stage, schema: StructType) -> WriterConfig:
         if stage.sink.kind == "hive":
             target, first = str(self._table(stage.sink)), 0
         else:
-            category = self._category(stage, frame)
+            category = self._category(stage, schema)
             target, first = category.name, self._first_commit(stage, category)
         origin = None
         marks: tuple[tuple[str, str], ...] = ()
@@ -204,17 +223,18 @@ class Launcher:
             first_commit=first,
             chunk_rows=self.options.chunk_rows,
             metrics=str(self.home.metrics_file(stage.name).parent / ".counts"),
-            time=_partition_time(stage, frame),
+            time=_partition_time(stage, schema),
+            copies=_copies(stage) if isinstance(stage, SlicerStage) else {},
             watermarks=marks,
             bounds=bounds,
             upstream=origin,
             offsets=str(self.home.checkpoint(stage.name) / "offsets"),
         )
 
-    def _category(self, stage: Stage, frame: DataFrame) -> Category:
-        schema = arrow_schema(StructType([field for field in frame.schema.fields if field.name != NOTE]))
+    def _category(self, stage: Stage, fields: StructType) -> Category:
+        schema = arrow_schema(StructType([field for field in fields.fields if field.name != NOTE]))
         joined = isinstance(stage, SlicerStage) and stage.join_input is not None
-        times = (TIME,) if joined else tuple(f.name for f in frame.schema.fields if _is_time(f))
+        times = (TIME,) if joined else tuple(f.name for f in fields.fields if _is_time(f))
         shards = self.options.shards if HASH in schema.names else 1
         return self.log.create(self._target(stage), schema, shards=shards, time_columns=times)
 
@@ -246,11 +266,19 @@ def relay_name(stage: Stage) -> str:
     return f"{stage.name}.relay"
 
 
-def _partition_time(stage: Stage, frame: DataFrame) -> str | None:
+def _copies(stage: SlicerStage) -> dict[str, str]:
+    """Columns of a slicer that are the same as one of its keys: they leave the JVM once."""
+    if stage.join_input is None:
+        return {}
+    keys = {(key.sql, key.type): f"{KEY}{number}" for number, key in enumerate(stage.join_input.keys)}
+    return {c.name: keys[c.sql, c.type] for c in stage.columns if (c.sql, c.type) in keys}
+
+
+def _partition_time(stage: Stage, schema: StructType) -> str | None:
     """The time column that a table is partitioned by: the one it names, or the first one it has."""
     if stage.sink.kind != "hive":
         return None
-    times = [field.name for field in frame.schema.fields if _is_time(field)]
+    times = [field.name for field in schema.fields if _is_time(field)]
     named = dict(stage.sink.options).get("time")
     if named is not None and named not in times:
         raise ConfigError(

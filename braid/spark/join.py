@@ -19,16 +19,31 @@ from braid.kernels.interval import IntervalJoin
 from braid.kernels.logblocks import LogBlocks
 from braid.kernels.side import Side
 from braid.kernels.spec import JoinSpec
-from braid.kernels.step import Output, Step
+from braid.kernels.step import Step
 from braid.log.layout import shard_range
+from braid.log.writer import write_file
 from braid.plan.names import is_special
-from braid.spark.notes import DROP, NOTE, counts_note, note_array
-from braid.spark.readers import reader
+from braid.plan.stages import Projection
+from braid.spark.arrowexpr import compile_columns
+from braid.spark.notes import COUNTS, DROP, FILE, NOTE, note_array, text_note
+from braid.spark.readers import fresh, reader
 
 RESULTS = "data binary"
 """Schema of results: Arrow streams of a bounded number of rows, which `decode` opens."""
 BLOB_ROWS = 65_536
+DIRECT_ROWS = 1_000
+"""Results of a shard that are worth a file of their own; fewer go through the JVM, into one file."""
 _STATE = "value binary"
+
+
+@dataclass(frozen=True)
+class Direct:
+    """Where results go that need not pass through the JVM, and how their columns are computed."""
+
+    category: str
+    stage: str
+    columns: tuple[Projection, ...]
+    chunk_rows: int
 
 
 @dataclass(frozen=True)
@@ -47,6 +62,8 @@ class JoinConfig:
         Number of shards.
     run
         Name of this run of the query: what a worker has in its cache from another one is not used.
+    direct
+        How a worker stores results itself; None if they need Catalyst.
     """
 
     root: str
@@ -55,6 +72,7 @@ class JoinConfig:
     spec: JoinSpec
     shards: int
     run: str
+    direct: Direct | None = None
 
 
 @dataclass
@@ -110,6 +128,7 @@ class JoinProcessor(StatefulProcessor):
         self._state.update((_pack(version + 1, _integer(step, "epoch"), state),))
         _cache[self._config.run, shard] = _Cached(version + 1, join)
         blocks = self._blocks(shard)
+        saved = time.perf_counter()
         counts: dict[str, object] = {
             **output.counts,
             "left_time": step["left_time"],
@@ -120,9 +139,27 @@ class JoinProcessor(StatefulProcessor):
             "distances_upper": output.distances[1].tolist(),
             "open_ms": (opened - started) * 1000,
             "join_ms": (joined - opened) * 1000,
-            "save_ms": (time.perf_counter() - joined) * 1000,
+            "save_ms": (saved - joined) * 1000,
         }
-        return _results(output, blocks, json.dumps(counts))
+        notes = [_lost(output.lost, blocks)]
+        table = output.rows
+        if self._config.direct is not None and table.num_rows >= DIRECT_ROWS:
+            notes.append(pa.array([text_note(FILE, self._store(table, self._config.direct))]))
+            table = table.slice(0, 0)
+        counts["store_ms"] = (time.perf_counter() - saved) * 1000
+        return _results(table, [*notes, pa.array([text_note(COUNTS, json.dumps(counts))])])
+
+    def _store(self, table: pa.Table, direct: Direct) -> str:
+        """Write results to a file of their own, which the sink will make part of its commit."""
+        category = fresh(self._config.root, direct.category)
+        columns = compile_columns(direct.columns, table.schema, category.schema)
+        assert columns is not None
+        names = [column.name for column in direct.columns]
+        batches = (
+            pa.RecordBatch.from_arrays([column(batch) for column in columns], names=names)
+            for batch in table.to_batches()
+        )
+        return write_file(category, direct.stage, batches, direct.chunk_rows).to_json()
 
     def _open(self, shard: int, stored: bytes | None, epoch: int) -> tuple[int, IntervalJoin]:
         """The join as the state says it is: from the cache if that is as new, else built from state and log.
@@ -155,14 +192,14 @@ def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 yield from stream
 
 
-def _results(output: Output, blocks: LogBlocks, counts: str) -> list[pa.RecordBatch]:
-    """Rows, then notes on rows of their own: what was lost, and what was counted."""
-    schema = output.rows.schema.append(pa.field(NOTE, pa.string()))
-    nothing = pa.nulls(output.rows.num_rows, pa.string())
-    batches = output.rows.append_column(NOTE, nothing).combine_chunks().to_batches(max_chunksize=BLOB_ROWS)
-    notes = pa.concat_arrays([_lost(output.lost, blocks), pa.array([counts_note(counts)])])
-    empty = [pa.nulls(len(notes), field.type) for field in output.rows.schema]
-    return [*batches, pa.RecordBatch.from_arrays([*empty, notes], schema=schema)]
+def _results(rows: pa.Table, notes: list[pa.Array]) -> list[pa.RecordBatch]:
+    """Rows, then notes on rows of their own: what was lost, stored and counted."""
+    schema = rows.schema.append(pa.field(NOTE, pa.string()))
+    nothing = pa.nulls(rows.num_rows, pa.string())
+    batches = rows.append_column(NOTE, nothing).combine_chunks().to_batches(max_chunksize=BLOB_ROWS)
+    texts = pa.concat_arrays(notes)
+    empty = [pa.nulls(len(texts), field.type) for field in rows.schema]
+    return [*batches, pa.RecordBatch.from_arrays([*empty, texts], schema=schema)]
 
 
 def _lost(lost: pa.Table, blocks: LogBlocks) -> pa.Array:

@@ -21,6 +21,8 @@ DROP = "-"
 """Flag of a row that only its note survives."""
 COUNTS = "#"
 """Flag of a note that holds counters as JSON in its detail."""
+FILE = "@"
+"""Flag of a note that holds the entry of a file which a worker has written itself."""
 
 
 def note_array(flag: str, reasons: pa.Array, details: pa.Array, raw: pa.Array) -> pa.Array:
@@ -30,9 +32,9 @@ def note_array(flag: str, reasons: pa.Array, details: pa.Array, raw: pa.Array) -
     )
 
 
-def counts_note(counts: str) -> str:
-    """The note of counters in JSON."""
-    return SEPARATOR.join([COUNTS, "", counts, ""])
+def text_note(flag: str, text: str) -> str:
+    """The note of counters or of a file, in JSON."""
+    return SEPARATOR.join([flag, "", text, ""])
 
 
 @dataclass
@@ -41,6 +43,7 @@ class Notes:
 
     letters: list[tuple[pa.Array, pa.Array, pa.Array]] = field(default_factory=list)
     counts: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
 
     def strip(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows to store, without their notes, which are kept here."""
@@ -57,12 +60,12 @@ class Notes:
         noted = notes.is_valid()
         parts = pc.split_pattern(notes.drop_null(), SEPARATOR, max_splits=3)
         flag, reason, detail, raw = (pc.list_element(parts, index) for index in range(4))
-        letter = pc.not_equal(flag, COUNTS)
+        letter = pc.is_in(flag, pa.array([KEEP, DROP]))
         if pc.any(letter).as_py():
             self.letters.append((reason.filter(letter), detail.filter(letter), raw.filter(letter)))
-        self.counts += detail.filter(pc.invert(letter)).to_pylist()
-        kept = pc.replace_with_mask(pc.invert(noted), noted, pc.equal(flag, KEEP))
-        return kept
+        self.counts += detail.filter(pc.equal(flag, COUNTS)).to_pylist()
+        self.files += detail.filter(pc.equal(flag, FILE)).to_pylist()
+        return pc.replace_with_mask(pc.invert(noted), noted, pc.equal(flag, KEEP))
 
     def reasons(self) -> dict[str, int]:
         """How many letters there are for each reason."""

@@ -43,7 +43,9 @@ _SESSION = {
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
-    "spark.sql.execution.pythonUDF.arrow.enabled": "true",
+    # One file per task: a chunk must not mix files, which may be hours apart in event time.
+    "spark.sql.files.maxPartitionBytes": "64m",
+    "spark.sql.files.openCostInBytes": "64m",
 }
 """Settings that a new session of an existing Spark application can take, too."""
 
@@ -115,7 +117,7 @@ def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
     builder = SparkSession.builder.master(master).appName("braid")
     if master.startswith("local"):
         builder = builder.config("spark.python.daemon.module", "braid.spark.daemon")
-    for name, value in {"spark.driver.memory": "2g", **_STATIC, **_SESSION, **settings}.items():
+    for name, value in {"spark.driver.memory": "2g", **_STATIC, **settings}.items():
         builder = builder.config(name, value)
     try:
         spark = builder.getOrCreate()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from braid.errors import LogError
 from braid.eventtime.propagated import output_watermarks
+from braid.eventtime.sketch import Distribution
 from braid.home import write_json
 from braid.kernels.spec import TIME
 from braid.log.log import Log
@@ -60,6 +62,8 @@ class WriterConfig:
         The join's bounds, for its watermarks.
     upstream
         Category and column whose watermark holds for the `__time` of what a slicer writes.
+    copies
+        Columns that are the same as another one, and are added to the rows before they are stored.
     offsets
         Where Spark writes down what each micro-batch reads.
     """
@@ -75,6 +79,7 @@ class WriterConfig:
     watermarks: tuple[tuple[str, str], ...] = ()
     bounds: tuple[int, int] = (0, 0)
     upstream: tuple[str, str] | None = None
+    copies: dict[str, str] = field(default_factory=dict)
     offsets: str = ""
 
     def to_json(self) -> str:
@@ -95,7 +100,7 @@ class WriterConfig:
 class Written(WriterCommitMessage):
     """What a task has stored: JSON of its files, its letters and its counters."""
 
-    stored: str
+    stored: list[str]
     letters: str | None
     counts: str
 
@@ -127,7 +132,7 @@ class NotedWriter(DataSourceStreamArrowWriter):
         counts: Counts = merge([json.loads(text) for text in notes.counts])
         counts["dead"] = notes.reasons()
         counts["task_ms"] = [round((time.perf_counter() - started) * 1000)]
-        return Written(stored, letters, json.dumps(counts))
+        return Written([stored, *notes.files], letters, json.dumps(counts))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Publish a micro-batch: letters, rows, metrics. A replay finds what is there and adds nothing."""
@@ -138,7 +143,7 @@ class NotedWriter(DataSourceStreamArrowWriter):
         if entries:
             _dead_letters(config.root, config.dead_letter, config.stage).publish(commit, entries)
         counts = merge([json.loads(task.counts) for task in tasks])
-        extra = self.publish([task.stored for task in tasks], commit, counts)
+        extra = self.publish([text for task in tasks for text in task.stored], commit, counts)
         record = {"batch": batchId, "commit": commit, "time": time.time(), **counts, **extra}
         write_json(Path(config.metrics) / f"{config.stage}.{batchId}.json", record)
 
@@ -168,7 +173,8 @@ class BlockWriter(NotedWriter):
         """Write one data file."""
         config = self._config
         category = fresh(config.root, config.target)
-        return write_file(category, config.stage, batches, config.chunk_rows).to_json()
+        copied = (_with_copies(batch, config.copies) for batch in batches)
+        return write_file(category, config.stage, copied, config.chunk_rows).to_json()
 
     def publish(self, stored: Sequence[str], commit: int, counts: Counts) -> dict[str, object]:
         """Publish one commit; one that exists must be our own."""
@@ -176,10 +182,9 @@ class BlockWriter(NotedWriter):
         entries = [FileEntry.from_json(text) for text in stored]
         rows = sum(entry.rows for entry in entries)
         category = Log(config.root).open(config.target)
-        if (
-            not category.publish(commit, entries, self._watermarks(commit, counts))
-            and commit >= category.first
-        ):
+        marks = self._watermarks(commit, counts)
+        won = category.publish(commit, entries, marks, order=_by_time(entries))
+        if not won and commit >= category.first:
             there = category.reader().commit(commit)
             if not all(name.startswith(f"{config.stage}-") for name in there.files):
                 raise LogError(
@@ -213,6 +218,29 @@ class BlockWriter(NotedWriter):
             log.commit(offset["commit"] - 1).watermarks.get(column) if offset["commit"] > log.first else None
         )
         return {} if mark is None else {TIME: mark}
+
+
+def _with_copies(batch: pa.RecordBatch, copies: Mapping[str, str]) -> pa.RecordBatch:
+    """A batch with columns that are the same as others, which the JVM therefore has not sent."""
+    for name, original in copies.items():
+        batch = batch.append_column(name, batch.column(original))
+    return batch
+
+
+def _by_time(entries: Sequence[FileEntry]) -> list[int] | None:
+    """The order of chunks by their median event time; None for rows that no join reads.
+
+    Spark packs files into tasks by size, and tasks run side by side, so that within a micro-batch the order
+    of arrival is lost anyway. By time, a backlog comes to the join as a stream would, not as late rows.
+    """
+    chunks = [chunk for entry in entries for chunk in entry.chunks]
+    if not all(TIME in chunk.times for chunk in chunks):
+        return None
+    middles = []
+    for chunk in chunks:
+        times = Distribution.from_bytes(chunk.times[TIME].sketch)
+        middles.append(times.quantile(0.5) if times.count else -math.inf)
+    return sorted(range(len(chunks)), key=middles.__getitem__)
 
 
 def _shard_rows(entries: Sequence[FileEntry], shards: int) -> list[int]:

@@ -1,6 +1,6 @@
 -- Search sessions: what clients did with the results of their searches, joined to the requests on the servers.
 -- Clients report minutes to hours late and out of order; servers report in order, within seconds.
-CREATE APPLICATION search_sessions;
+CREATE APPLICATION search_sessions WITH (chunk_rows = 5000, batch_rows = 40000);
 
 CREATE INPUT TABLE client_events (event_time TIMESTAMP, request_id BIGINT, action STRING, position INT)
 FROM SCRIBE("client_events") TIME event_time IN MICROSECONDS;
@@ -15,7 +15,7 @@ SELECT
   r.request_id IS NOT NULL AS matched
 FROM client_events AS c LEFT OUTER JOIN requests AS r
 ON c.request_id = r.request_id AND
-   r.event_time BETWEEN c.event_time - INTERVAL '3 hours' AND c.event_time + INTERVAL '30 minutes';
+   r.event_time BETWEEN c.event_time - INTERVAL '15 minutes' AND c.event_time + INTERVAL '1 minute';
 
 CREATE TABLE search_results AS
 SELECT event_time, request_id, action, position, query, latency_ms, matched FROM sessions

@@ -36,12 +36,12 @@ class Memory(threading.Thread):
         self._done = threading.Event()
 
     def run(self) -> None:
-        while not self._done.wait(0.5):
+        while not self._done.wait(1):
             me = psutil.Process()
             total = 0
             for process in (me, *me.children(recursive=True)):
                 try:
-                    total += process.memory_info().rss - process.memory_info().shared
+                    total += process.memory_full_info().uss
                 except psutil.NoSuchProcess:
                     continue
             self.peak = max(self.peak, total)
@@ -91,7 +91,7 @@ def batch_join(streams: dict[str, pa.Table]) -> tuple[int, int]:
     found = connection.execute("""
       SELECT count(*), count(r.request_id) FROM client_events c LEFT JOIN requests r
       ON c.request_id = r.request_id
-      AND r.event_time BETWEEN c.event_time - 10800000000 AND c.event_time + 1800000000
+      AND r.event_time BETWEEN c.event_time - 900000000 AND c.event_time + 60000000
     """).fetchone()
     assert found is not None
     return found[0], found[1]

@@ -113,3 +113,13 @@ def test_categories_are_listed_opened_and_dropped(log):
 def test_create_again_keeps_all(log, category):
     category.append(rows(5))
     assert log.create("app.left", category.schema, shards=4).latest() == 0
+
+
+def test_chunks_are_read_in_the_order_that_their_writer_says(log: Log) -> None:
+    category = log.create("ordered", pa.schema([("n", pa.int64())]), shards=1)
+    batches = [pa.table({"n": list(range(start, start + 4))}).to_batches() for start in (0, 4)]
+    entries = [write_file(category, "task", part, chunk_rows=2) for part in batches]
+    category.publish(0, entries, order=[2, 0, 3, 1])
+    reader = log.open("ordered").reader()
+    assert [chunk.index for chunk in reader.commit(0).chunks] == [0, 1, 2, 3]
+    assert [batch["n"].to_pylist() for batch in reader.rows(0)] == [[4, 5], [0, 1], [6, 7], [2, 3]]

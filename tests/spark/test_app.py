@@ -63,7 +63,8 @@ def test_inputs_and_outputs_of_every_kind(spark: object, home: Home, tmp_path: P
     program = plan(f"""
       CREATE APPLICATION kinds WITH (shards = 2);
       CREATE INPUT TABLE j (t timestamp, k bigint, x double) FROM FILES("{tmp_path}/json") TIME t;
-      CREATE INPUT TABLE c (t timestamp, k bigint, y string) FROM FILES("{tmp_path}/csv", format = "csv") TIME t;
+      CREATE INPUT TABLE c (t timestamp, k bigint, y string)
+        FROM FILES("{tmp_path}/csv", format = "csv") TIME t;
       CREATE INPUT TABLE p (t timestamp, k bigint, z string)
         FROM FILES("{tmp_path}/parquet", format = "parquet") TIME t;
       CREATE INPUT TABLE n (k bigint, n bigint) FROM SCRIBE("typed");

@@ -18,7 +18,7 @@ from braid.log.writer import write_file
 from braid.spark import deadletter
 from braid.spark.category import CategoryStreamReader, Piece
 from braid.spark.counts import merge
-from braid.spark.notes import DROP, NOTE, Notes, counts_note, note_array
+from braid.spark.notes import COUNTS, DROP, NOTE, Notes, note_array, text_note
 from braid.spark.pace import PaceConfig, PacedReader, Reference, drained
 from braid.spark.slots import murmur3, slots
 from braid.spark.table import TableWriter
@@ -37,7 +37,7 @@ def test_state_keys_spread_evenly_by_sparks_hash() -> None:
 
 
 def test_notes_are_taken_off_the_rows() -> None:
-    notes = [None, "-\x1fbad\x1fwhy\x1fraw \x1f text", "+\x1fodd\x1f\x1f{}", counts_note('{"a": 1}')]
+    notes = [None, "-\x1fbad\x1fwhy\x1fraw \x1f text", "+\x1fodd\x1f\x1f{}", text_note(COUNTS, '{"a": 1}')]
     batch = pa.RecordBatch.from_pydict({"a": [1, 2, 3, 4], NOTE: notes})
     taken = Notes()
     assert [row for rows in taken.strip(iter([batch])) for row in rows.to_pylist()] == [{"a": 1}, {"a": 3}]
