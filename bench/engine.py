@@ -1,6 +1,7 @@
-"""A whole application on Spark (FILES in, SCRIBE out) beside Spark's own join, on the same files in the same run.
+"""A whole application on Spark, FILES in and SCRIBE out, beside Spark's own join of the same files.
 
-The workload is that of `bench/kernels.py`. Run: `python bench/engine.py [--rows N] [--runs K] [--native hdfs,rocksdb]`.
+The workload is that of `bench/kernels.py`.
+Run: `python bench/engine.py [--rows N] [--runs K] [--native hdfs,rocksdb]`.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from braid.spark.session import open_session
 
 PROGRAM = """
 CREATE APPLICATION bench;
-CREATE INPUT TABLE l (t timestamp, key string, payload double) FROM FILES("{folder}/left", format = "parquet") TIME t;
-CREATE INPUT TABLE r (t timestamp, key string, payload double) FROM FILES("{folder}/right", format = "parquet") TIME t;
+CREATE INPUT TABLE l (t timestamp, key string, payload double)
+  FROM FILES("{folder}/left", format = "parquet") TIME t;
+CREATE INPUT TABLE r (t timestamp, key string, payload double)
+  FROM FILES("{folder}/right", format = "parquet") TIME t;
 CREATE VIEW joined AS SELECT l.key AS key, l.payload AS payload, r.payload AS other
   FROM l LEFT JOIN r ON l.key = r.key
   AND r.t BETWEEN l.t - INTERVAL '3 minutes' AND l.t + INTERVAL '3 minutes';
@@ -100,6 +103,7 @@ def main() -> None:
         run_braid(spark, small, 20_000)
         runs = [run_braid(spark, folder, options.rows) for _ in range(options.runs)]
         report["braid"] = runs[-1]
+        print(json.dumps(report["braid"]), flush=True)
         report["braid_rows_per_second"] = round(
             statistics.median(int(str(r["rows_per_second"])) for r in runs)
         )

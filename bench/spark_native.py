@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from kernels import make_stream
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as F  # noqa: N812
 
 from braid.kernels.spec import TIME
 
@@ -59,7 +59,7 @@ def run_native(spark: SparkSession, folder: Path, state: str, minutes: float = 3
             f"{name}_t", delay
         )
 
-    window = f"interval {minutes} minutes"
+    window = f"interval {round(minutes * 60)} seconds"
     joined = stream("left", "30 seconds").join(
         stream("right", "4 minutes"),
         F.expr(f"left_key = right_key AND right_t BETWEEN left_t - {window} AND left_t + {window}"),
