@@ -149,7 +149,7 @@ def run_duckdb(streams: dict[Side, Stream], spec: JoinSpec) -> tuple[float, int,
     connection.register("l", streams[Side.LEFT].table)
     connection.register("r", streams[Side.RIGHT].table)
     start = time.perf_counter()
-    table = connection.execute(
+    table = connection.sql(
         f"""SELECT l.__key0, l.payload, r.payload AS other FROM l LEFT JOIN r ON l.__key0 = r.__key0
         AND r.__time BETWEEN l.__time + {spec.lower} AND l.__time + {spec.upper}"""
     ).to_arrow_table()

@@ -17,6 +17,10 @@ FAR = 2**61
 """Event times and bounds stay inside +-FAR, so that their sums with stream times fit an int64."""
 
 
+DENSE = 64
+"""Rows per block from which on ascending rows are taken block by block."""
+
+
 class BlockId(NamedTuple):
     """A block of one category and hash range; ids ascend in order of arrival."""
 
@@ -77,8 +81,20 @@ class BlockStore:
         arrays = self._columns[column]
         if not arrays:
             return pa.nulls(len(rows), self._schema.field(column).type)
+        if not nullable and len(rows) > DENSE * len(arrays) and np.all(rows[1:] >= rows[:-1]):
+            return self._take_ascending(arrays, rows)
         taken = pa.chunked_array(arrays).take(pa.array(rows, mask=rows < 0 if nullable else None))
         return taken.chunk(0) if taken.num_chunks == 1 else pa.concat_arrays(taken.chunks)
+
+    def _take_ascending(self, arrays: list[pa.Array], rows: Ints) -> pa.Array:
+        """Take from block after block: several times faster than from all of them at once."""
+        cuts = np.searchsorted(rows, self.starts)
+        parts = [
+            array.take(pa.array(rows[begin:end] - start))
+            for array, start, begin, end in zip(arrays, self.starts, cuts, cuts[1:], strict=False)
+            if end > begin
+        ]
+        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
     def least(self, column: str, rows: Ints) -> int | None:
         """Least value of a time column, in microseconds; None if there is none but NULLs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ COMPACT_ROWS = 1 << 16
 """Rows that a store may hold beyond twice what it needs."""
 
 Flags = npt.NDArray[np.uint8]
+Column = TypeVar("Column", Ints, Flags)
 
 
 class Loaded(NamedTuple):
@@ -44,7 +45,7 @@ class Buffer:
     """Blocks of one side, indexed by one large and one small sorted run.
 
     Rows with `time < floor` have left; they are skipped by every search and removed when they make up a
-    third of the runs, so that each row is moved a bounded number of times however long the window is.
+    quarter of the runs, so that each row is moved a bounded number of times however long the window is.
     `times`, `flags` and the `extra` attributes (-1 at first) are addressed by row number.
     """
 
@@ -72,11 +73,11 @@ class Buffer:
         parsed = [parse(batch, self._spec, self.store.append(block, batch)) for block, batch in blocks]
         ranges = [(p.times.min(), p.times.max()) if len(p.times) else (0, 0) for p in parsed]
         self._ranges = np.concatenate([self._ranges, np.array(ranges, np.int64).reshape(-1, 2)])
-        self.times = np.concatenate([self.times, *(p.times for p in parsed)])
         more = self.store.rows - start
-        self.flags = np.concatenate([self.flags, np.zeros(more, np.uint8)])
+        self.times = _extend(self.times, [p.times for p in parsed])
+        self.flags = _extend(self.flags, [np.zeros(more, np.uint8)])
         for name, values in self.extra.items():
-            self.extra[name] = np.concatenate([values, np.full(more, -1)])
+            self.extra[name] = _extend(values, [np.full(more, -1)])
         run = merge([p.run for p in parsed])
         inert = np.concatenate([run.row[:0], *(p.inert for p in parsed)])
         invalid = np.concatenate([run.row[:0], *(p.invalid for p in parsed)])
@@ -143,7 +144,7 @@ class Buffer:
         """Remove departed rows, and blocks that only they held, when it pays."""
         total = len(self._large) + len(self._small)
         sparse = self.store.rows > 2 * max(self._kept, self.live) + COMPACT_ROWS
-        if self._gone * 3 <= total and not sparse:
+        if self._gone * 4 <= total and not sparse:
             return
         runs = [run.select(self._present(run)) for run in (self._large, self._small)]
         block = np.repeat(np.arange(len(self.store.ids)), np.diff(self.store.starts))
@@ -172,3 +173,16 @@ class Buffer:
     def _present(self, run: Run) -> Mask:
         present: Mask = (self.times[run.row] >= self.floor) & (self.flags[run.row] & GONE == 0)
         return present
+
+
+def _extend(values: Column, parts: Sequence[Column]) -> Column:
+    """Append to an array, in place where the array it is a view of has room; a sixteenth is kept as room."""
+    size, more = len(values), sum(map(len, parts))
+    if not more:
+        return values
+    room = values.base if isinstance(values.base, np.ndarray) else values
+    if len(room) < size + more:
+        room = np.empty((size + more) * 17 // 16, values.dtype)
+        room[:size] = values
+    np.concatenate(parts, out=room[size : size + more])
+    return room[: size + more]

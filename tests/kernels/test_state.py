@@ -24,7 +24,7 @@ def sides(draw: st.DrawFn) -> SideState:
 
 @given(sides(), sides(), st.lists(st.integers(-(2**63), 2**63 - 1)))
 def test_round_trip(left: SideState, right: SideState, numbers: list[int]) -> None:
-    state = JoinState(left, right, -5, 2**62, {"row": np.array(numbers, np.int64)})
+    state = JoinState(left, right, -5, 2**62, choices={"row": np.array(numbers, np.int64)})
     again = decode(encode(state))
     for mine, theirs in ((left, again.left), (right, again.right)):
         assert (mine.blocks, mine.floor, mine.last) == (theirs.blocks, theirs.floor, theirs.last)
