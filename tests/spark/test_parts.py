@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,8 +13,12 @@ import pytest
 
 from braid.config import AppConfig
 from braid.errors import LogError
+from braid.eventtime.chunk import Position
+from braid.eventtime.offset import Offset, SideOffset
 from braid.home import Home
 from braid.kernels.spec import HASH, MAX_TIME, TIME
+from braid.log.layout import commit_path
+from braid.log.records import Commit, seal_commit
 from braid.log.writer import write_file
 from braid.spark import deadletter
 from braid.spark.category import CategoryStreamReader, Piece
@@ -257,3 +262,23 @@ def test_the_stream_that_runs_ahead_is_named(home: Home) -> None:
 def test_empty_files_are_not_published(home: Home) -> None:
     category = home.log().create("out", pa.schema([("a", pa.int64())]), shards=1, time_columns=())
     assert write_file(category, "s", []).file is None
+
+
+def test_ten_thousand_commits_do_not_slow_down_planning(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, append, _ = paced(home)
+    for side in ("left", "right"):
+        folder = Path(home.log_root) / side
+        last = folder / commit_path(9_999)
+        last.write_bytes(seal_commit(9_999, [], {}, 0))
+        # Nobody may read the others, so that they need not be more than names.
+        for number in range(9_999):
+            os.link(last, folder / commit_path(number))
+    at = Position(9_999, -1)
+    offset = {"epoch": 0, "at": Offset(SideOffset(at, 0, 0), SideOffset(at, 0, 0)).to_json()}
+    append("left", [1, 2])
+    read: list[int] = []
+    unseal = Commit.unseal
+    monkeypatch.setattr(Commit, "unseal", lambda data, n, where: read.append(n) or unseal(data, n, where))
+    end = reader.latestOffset(offset, None)
+    assert steps(reader, offset, end)["left"] == [[10_000, 0, 0]]
+    assert set(read) <= {9_999, 10_000}
