@@ -1,0 +1,1 @@
+"""Braid beside other systems on the same files: see `bench/README.md`."""

@@ -1,0 +1,210 @@
+"""Running one program of a system: pinned to two cores, sampled, bounded in time and memory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+MARK = "@@ "
+"""Begins a line of output that is an event for the suite, as JSON."""
+SAMPLE_SECONDS = 0.25
+DISK_SECONDS = 2.0
+CORES = 2
+
+Event = dict[str, object]
+
+
+class FailedError(Exception):
+    """A program failed, took too long or too much memory; the text goes into the table."""
+
+
+@dataclass
+class Usage:
+    """What a program used from its `start` event to its `done` event."""
+
+    peak_rss: int = 0
+    peak_private: int = 0
+    cpu_seconds: float = 0.0
+    peak_state_bytes: int = 0
+    peak_log_bytes: int = 0
+
+
+@dataclass
+class Program:
+    """A process with all its descendants, and the events that it reports.
+
+    Parameters
+    ----------
+    command, environment
+        What to start.
+    log
+        File for everything that it says.
+    memory
+        Bytes of private memory (resident, less what is mapped from files or shared) that it may take.
+    """
+
+    command: list[str]
+    environment: Mapping[str, str]
+    log: Path
+    memory: int
+    usage: Usage = field(default_factory=Usage)
+    started: float = 0.0
+    _events: list[Event] = field(default_factory=list)
+    _arrived: threading.Condition = field(default_factory=threading.Condition)
+    _seen: dict[int, psutil.Process] = field(default_factory=dict)
+    _error: str | None = None
+    _base: float | None = None
+    _folders: dict[str, list[str]] = field(default_factory=dict)
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    def start(self) -> Program:
+        """Start the process."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        self.started = time.time()
+        self._process = subprocess.Popen(
+            self.command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env=dict(self.environment),
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            preexec_fn=_pin,
+        )
+        self._root = psutil.Process(self._process.pid)
+        for target in (self._listen, self._watch):
+            threading.Thread(target=target, daemon=True).start()
+        return self
+
+    def wait_for(self, name: str, timeout: float) -> Event:
+        """The next event of that name; raises `FailedError` when it cannot come any more."""
+        return self.wait_until(lambda event: event["event"] == name, timeout, name)
+
+    def wait_until(self, wanted: Callable[[Event], bool], timeout: float, what: str) -> Event:
+        """The first event that is wanted."""
+        deadline = time.monotonic() + timeout
+        with self._arrived:
+            while True:
+                for event in self._events:
+                    if wanted(event):
+                        return event
+                if self._error is not None:
+                    raise FailedError(self._error)
+                if self._ended.is_set():
+                    raise FailedError(f"ended with code {self._process.poll()}: {self._last_line()}")
+                if (
+                    not self._arrived.wait(min(1.0, deadline - time.monotonic()))
+                    and time.monotonic() > deadline
+                ):
+                    raise FailedError(f"no {what} after {timeout:.0f} s")
+
+    def kill(self) -> None:
+        """Kill the process and every descendant that was ever seen, by SIGKILL."""
+        self._tree()
+        for process in self._seen.values():
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        self._process.wait()
+        self._ended.wait(5)
+
+    # -- threads ----------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        with self.log.open("w") as log:
+            for line in self._process.stdout:
+                log.write(line)
+                log.flush()
+                if line.startswith(MARK):
+                    self._take(json.loads(line[len(MARK) :]))
+        with self._arrived:
+            self._ended.set()
+            self._arrived.notify_all()
+
+    def _take(self, event: Event) -> None:
+        event["received"] = time.time()
+        if event["event"] == "start":
+            self._base = self._cpu()
+            self._folders = {kind: list(event.get(kind, [])) for kind in ("state", "log")}  # type: ignore[call-overload]
+        elif event["event"] == "done" and self._base is not None:
+            self._measure_disk()
+            self._measure_memory()
+            self.usage.cpu_seconds = self._cpu() - self._base
+            self._base = None
+        with self._arrived:
+            self._events.append(event)
+            self._arrived.notify_all()
+
+    def _watch(self) -> None:
+        last = 0.0
+        while not self._ended.wait(SAMPLE_SECONDS):
+            private = self._measure_memory()
+            if private > self.memory:
+                self._error = f"more than {self.memory / 2**30:.0f} GB of memory"
+                self.kill()
+                return
+            if self._base is not None and time.monotonic() - last > DISK_SECONDS:
+                self._measure_disk()
+                last = time.monotonic()
+
+    # -- measures ---------------------------------------------------------------------------------
+
+    def _tree(self) -> list[psutil.Process]:
+        with contextlib.suppress(psutil.Error):
+            for process in [self._root, *self._root.children(recursive=True)]:
+                self._seen.setdefault(process.pid, process)
+        return list(self._seen.values())
+
+    def _measure_memory(self) -> int:
+        rss = private = 0
+        for process in self._tree():
+            with contextlib.suppress(psutil.Error):
+                memory = process.memory_info()
+                rss += memory.rss
+                private += memory.rss - memory.shared
+        if self._base is not None:
+            self.usage.peak_rss = max(self.usage.peak_rss, rss)
+            self.usage.peak_private = max(self.usage.peak_private, private)
+        return private
+
+    def _cpu(self) -> float:
+        total = 0.0
+        for process in self._tree():
+            with contextlib.suppress(psutil.Error):
+                times = process.cpu_times()
+                total += times.user + times.system + times.children_user + times.children_system
+        return total
+
+    def _measure_disk(self) -> None:
+        for kind, attribute in (("state", "peak_state_bytes"), ("log", "peak_log_bytes")):
+            size = sum(folder_bytes(folder) for folder in self._folders.get(kind, []))
+            setattr(self.usage, attribute, max(getattr(self.usage, attribute), size))
+
+    def _last_line(self) -> str:
+        lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
+        telling = [line for line in lines if "Error" in line or "Exception" in line]
+        return (telling or lines or ["no output"])[-1].strip()[:200]
+
+
+def folder_bytes(folder: str) -> int:
+    """Bytes of all files under a folder, which may change meanwhile."""
+    total = 0
+    for base, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.stat(os.path.join(base, name)).st_size  # noqa: PTH116, PTH118  many files
+    return total
+
+
+def _pin() -> None:
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])

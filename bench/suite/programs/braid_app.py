@@ -1,0 +1,113 @@
+"""Braid: a whole application, from Parquet files to a category of the log, with default options."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import duckdb
+from common import Job, emit, finish, job
+
+from braid import api
+from braid.data import read_batches
+from braid.home import Home
+from braid.plan.stages import Plan
+from braid.spark.metrics import read_metrics
+from braid.spark.session import open_session
+from suite.oracle import answer_sql
+from suite.spec import Query
+
+PROGRAM = """
+CREATE APPLICATION bench{options};
+CREATE INPUT TABLE l ({columns}) FROM FILES("{left}", format = "parquet"{reading}) TIME t;
+CREATE INPUT TABLE r ({columns}) FROM FILES("{right}", format = "parquet"{reading}) TIME t;
+CREATE VIEW joined AS SELECT {output} FROM l {type} JOIN r ON l.key = r.key
+  AND r.t BETWEEN l.t + INTERVAL '{lower} seconds' AND l.t + INTERVAL '{upper} seconds'{match};
+CREATE TABLE result AS SELECT * FROM joined STORAGE SCRIBE(category = "result");
+"""
+
+
+def plan(query: Query, left: str, right: str, options: dict[str, object], files: int | None = None) -> Plan:
+    """The application, compiled."""
+    types = {"id": "bigint", "t": "timestamp", "payload": "double"}
+    pairs = [(side, name) for name in ("id", "payload", *query.texts) for side in "lr"]
+    output = ", ".join(["l.key AS key", *(f"{side}.{name} AS {side}_{name}" for side, name in pairs)])
+    return api.compile_text(
+        PROGRAM.format(
+            options=f" WITH ({', '.join(f'{n} = {_literal(v)}' for n, v in options.items())})"
+            if options
+            else "",
+            columns=", ".join(f"{name} {types.get(name, 'string')}" for name in query.columns),
+            left=left,
+            right=right,
+            reading="" if files is None else f", maxFilesPerTrigger = {files}",
+            output=output,
+            type="LEFT" if query.type == "asof" else query.type.upper(),
+            lower=query.lower / 1000,
+            upper=query.upper / 1000,
+            match=" MATCH LATEST" if query.type == "asof" else "",
+        )
+    ).plan
+
+
+def main() -> None:
+    """Run the application as the job says."""
+    given = job()
+    home = Home.at(Path(given.work) / "home")
+    folders = {"state": [str(home.application("bench").root / "checkpoints")], "log": [home.log_root]}
+    program = plan(given.query, given.left, given.right, given.options)
+    if given.mode != "drain":
+        api.run(program, home.root, master="local[2]")
+        emit("start", **folders)
+        threading_wait()
+    spark = open_session(master="local[2]")
+    warm = plan(given.query, given.warm_left, given.warm_right, given.options)
+    api.run(warm, Path(given.work) / "warm", spark=spark, drain=True).wait()
+    emit("start", **folders)
+    started = time.perf_counter()
+    api.run(program, home.root, spark=spark, drain=True).wait()
+    seconds = time.perf_counter() - started
+    emit("done", seconds=seconds, **answer(given, home), **details(home))
+    finish()
+
+
+def answer(given: Job, home: Home) -> dict[str, int]:
+    """Count what the category holds, after the clock has stopped."""
+    totals = [0, 0, 0]
+    with duckdb.connect(config={"threads": 1}) as connection:
+        for batch in read_batches(home, "result"):
+            connection.register("part", batch)
+            row = connection.execute(answer_sql(given.query, "SELECT * FROM part")).fetchone()
+            totals = [total + int(value) for total, value in zip(totals, row[:3], strict=True)]
+    return dict(zip(("rows", "matches", "checksum"), totals, strict=True))
+
+
+def details(home: Home) -> dict[str, object]:
+    """What the join says of itself: rows held at most, and what it lost."""
+    lines = read_metrics(home.application("bench").metrics_file("joined"))
+    return {
+        "micro_batches": len(lines),
+        "state_rows": max(
+            (int(line.get("pending_left", 0)) + int(line.get("window_right", 0)) for line in lines), default=0
+        ),
+        "lost_matches": sum(int(line.get("lost_matches", 0)) for line in lines),
+    }
+
+
+def threading_wait() -> None:
+    """Go on until killed."""
+    while True:
+        time.sleep(3600)
+
+
+def _literal(value: object) -> str:
+    return (
+        f'"{value}"'
+        if isinstance(value, str)
+        else str(value).upper()
+        if isinstance(value, bool)
+        else str(value)
+    )
+
+
+main()
