@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import duckdb
-from spark_native import run_native, write_files
+from spark_native import cpu_seconds, run_native, write_files
 
 from braid import api
 from braid.home import Home
@@ -40,11 +40,12 @@ def run_braid(spark: object, folder: Path, rows: int) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as root:
         home = Home.at(root)
         plan = api.compile_text(PROGRAM.format(folder=folder)).plan
-        started = time.perf_counter()
+        started, used = time.perf_counter(), cpu_seconds()
         Application(plan, home, spark=spark, drain=True).start().wait()
         seconds = time.perf_counter() - started
         return {
             "seconds": seconds,
+            "cpu_seconds": round(cpu_seconds() - used, 1),
             "rows_per_second": round(2 * rows / seconds),
             "rows_out": sum(info.rows for info in _categories(home) if info.name == "result"),
             "lost": _total(home, "joined", "lost_matches"),
