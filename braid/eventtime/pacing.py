@@ -17,6 +17,7 @@ from braid.eventtime.calibrated import Calibrated
 from braid.eventtime.chunk import MAX_TIME, MIN_TIME, ChunkTimes, Position, shift_time
 from braid.eventtime.estimator import Estimator
 from braid.eventtime.offset import Offset, SideName, SideOffset
+from braid.eventtime.ordered import Ordered
 from braid.eventtime.propagated import Propagated
 
 
@@ -58,21 +59,31 @@ class PacingConfig:
                 raise ConfigError(f"{name} is {getattr(self, name)}, but must be at least 1")
 
     @classmethod
-    def of(cls, options: AppConfig, upper: int, propagated: Iterable[SideName] = ()) -> PacingConfig:
-        """Pacing by an application's options; `propagated` inputs carry an upstream join's watermarks."""
+    def of(
+        cls,
+        options: AppConfig,
+        upper: int,
+        propagated: Iterable[SideName] = (),
+        ordered: Iterable[SideName] = (),
+    ) -> PacingConfig:
+        """Pacing by an application's options.
+
+        `propagated` inputs carry an upstream join's watermarks, `ordered` ones are declared to be in order.
+        """
         estimated: Estimator
         if options.stream_time == "ascending":
             estimated = Ascending(options.percentile)
         else:
             estimated = Calibrated(options.percentile)
-        sides = set(propagated)
+        known: dict[SideName, Estimator] = dict.fromkeys(ordered, Ordered())
+        known |= dict.fromkeys(propagated, Propagated())
         return cls(
             upper,
             options.slack,
             options.idle_timeout,
             options.batch_rows,
-            left=Propagated() if "left" in sides else estimated,
-            right=Propagated() if "right" in sides else estimated,
+            left=known.get("left", estimated),
+            right=known.get("right", estimated),
         )
 
 
