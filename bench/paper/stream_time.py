@@ -74,7 +74,7 @@ def main() -> None:
                 table = follow(estimator, stream, chunks)
                 seconds = time.perf_counter() - started
                 curves[name, kind, percentile] = quarters(table)
-                delay = curves[name, kind, percentile][1][1:]
+                delay = curves[name, kind, percentile][1][1:-1]
                 figures[f"stream {name}, {kind}, p={percentile}"] = {
                     "accuracy": round(float(100 * (1 - table[:, 2].sum() / table[:, 1].sum())), 3),
                     "delay_seconds_mean": round(
@@ -89,9 +89,10 @@ def main() -> None:
                 }
                 print(name, kind, percentile, figures[f"stream {name}, {kind}, p={percentile}"])
     with figure("figure12", rows=3, height=2.0) as axes:
-        for (name, kind, percentile), (hours, delay, window, accuracy) in curves.items():
+        for (name, kind, percentile), curve in curves.items():
             if percentile != 5:
                 continue
+            hours, delay, window, accuracy = (values[:-1] for values in curve)  # the last has just begun
             style, label = ("-", ":")[kind == "ascending"], f"stream {name}, {kind}"
             colour = "C0" if name == "A" else "C1"
             axes[0].plot(hours, delay / 60, style, color=colour, label=label)
@@ -102,7 +103,7 @@ def main() -> None:
         axes[1].set(ylabel="window, chunks")
         axes[2].set(ylabel="accuracy, %", xlabel="hours since noon")
         axes[2].axhline(95, color="k", linewidth=0.6)
-        axes[0].legend(fontsize=6, ncols=2)
+        axes[0].legend(fontsize=6, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1))
     save(
         "stream_time",
         {"rows": [len(s) for s in streams.values()], "chunk_seconds": chosen.seconds, **figures},

@@ -37,12 +37,12 @@ def main() -> None:
     batch["batch 3.5 h, no partitions"] = runs["streaming, late lookups"].batch_matched
     matched = {**batch, **{name: found.matched for name, found in runs.items()}}
     rates = {name: by_period(left, mask, DAY) for name, mask in matched.items()}
-    with figure("figure8", height=3) as (axes,):
+    with figure("figure8", height=3.2) as (axes,):
         styles = ("s-", "s-", "s-", "o-", "x:", "+--", "v--")
         for (name, rate), style in zip(rates.items(), styles, strict=True):
             axes.plot(np.arange(1, len(rate) + 1), rate, style, label=name, markersize=4)
         axes.set(xlabel="day of arrival", ylabel="left rows matched, %")
-        axes.legend(fontsize=6, ncols=2)
+        axes.legend(fontsize=6, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1))
     with figure("buffered", rows=2) as (window, pending):
         for name, found in runs.items():
             live = found.timeline.live()

@@ -19,7 +19,7 @@ HOURS = range(1, 7)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=600_000, help="rows of both streams")
-    parser.add_argument("--interval", type=float, default=10, help="minutes between commits")
+    parser.add_argument("--interval", type=float, default=5, help="minutes between commits")
     chosen = parser.parse_args()
     left, right = search_sessions(chosen.rows, days=3)
     interval = round(chosen.interval * MINUTE)
@@ -35,7 +35,7 @@ def main() -> None:
             since = (timeline.wall_time[live] - left.arrival_time[0]) / HOUR
             axes.plot(since, timeline.pending_right[live] / 1e3, label=f"{hours} h")
         axes.set(xlabel="hour", ylabel="right window, 1000 rows")
-        axes.legend(fontsize=6, ncols=6, title="window")
+        axes.legend(fontsize=6, ncols=6, loc="lower center", bbox_to_anchor=(0.5, 1))
     with figure("figure10") as (axes,):
         for (hours, lookup), style in zip(
             [(6, True), (6, False), (1, True), (1, False)], ("-", ":", "-", ":"), strict=True
@@ -48,7 +48,7 @@ def main() -> None:
                 label=f"{hours} h{'' if lookup else ', no late lookups'}",
             )
         axes.set(xlabel="hour", ylabel="left rows matched, %")
-        axes.legend(fontsize=6, ncols=2)
+        axes.legend(fontsize=6, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1))
     gain = {
         lookup: round(100 * (runs[6, lookup].match_rate - runs[1, lookup].match_rate), 3)
         for lookup in (True, False)

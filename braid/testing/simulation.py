@@ -191,6 +191,7 @@ class _Run:
             self._inputs[Side.RIGHT].take(decision.right.chunks),
             decision.offset.left.stream_time,
             decision.offset.right.stream_time,
+            self._now,
         )
         counts: Counter[str] = Counter()
         for join in self._joins:
