@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from braid.lang.connectors import read_options, read_source, read_storage
+from braid.lang.connectors import read_options, read_record, read_source, read_storage
 from braid.lang.definitions import check_name
 from braid.lang.errors import Note, Report
 from braid.lang.infer import Types, infer_types
 from braid.lang.joins import build_joins, condition, relation
-from braid.lang.lineage import event_times
+from braid.lang.lineage import event_times, time_column
 from braid.lang.names import Names, ResolvedSelect, resolve_names
 from braid.lang.query import (
     Application,
@@ -24,6 +24,7 @@ from braid.lang.query import (
     View,
 )
 from braid.lang.scope import relations_of
+from braid.lang.series import refuse_neighbours
 from braid.lang.source import SourceText, Span
 from braid.lang.statements import parse_program
 from braid.lang.syntax import InputSyntax, Name, Program, TableSyntax
@@ -124,7 +125,12 @@ class _Builder:
         self._names = names
         self._types = types
         self._report = report
-        self._declared_times = {t.name.text: t.time.text for t in names.inputs if t.time is not None}
+        self._times = {
+            table.name.text: column.name.text
+            for table in names.inputs
+            for column in table.columns
+            if table.time is not None and column.name.key == table.time.key
+        }
 
     def input(self, table: InputSyntax, times: tuple[str, ...]) -> InputTable | None:
         """An input table; `times` are the columns that joins use as event time."""
@@ -143,26 +149,43 @@ class _Builder:
         declared = [c.name for c in columns if table.time is not None and c.name.lower() == table.time.key]
         used = tuple(dict.fromkeys((*declared, *times)))
         time = used[0] if used else None
-        return InputTable(table.name.text, columns, source, table.name.span, time, table.unit, used)
+        return InputTable(
+            table.name.text, columns, source, table.name.span, time, table.unit, used, table.ordered
+        )
 
     def view(self, number: int) -> View | None:
         """The view of that number."""
         syntax, select = self._names.views[number]
         built = self._select(syntax.name, select)
-        return None if built is None else View(syntax.name.text, built, syntax.name.span)
+        if built is None:
+            return None
+        time = time_column(built, self._times)
+        if time is not None:
+            self._times[syntax.name.text] = time
+        return View(syntax.name.text, built, syntax.name.span)
 
     def table(self, number: int) -> Table | None:
         """The table of that number."""
         syntax, select, shard_by = self._names.tables[number]
-        storage = self._storage(syntax, shard_by)
+        if shard_by is not None:
+            refuse_neighbours(shard_by, syntax.storage.span, self._report)
+        storage = self._storage(syntax, select, shard_by)
         built = self._select(syntax.name, select)
         if built is None or storage is None:
             return None
         return Table(syntax.name.text, built, storage, syntax.name.span)
 
-    def _storage(self, syntax: TableSyntax, shard_by: exp.Expr | None) -> Storage | None:
+    def _storage(
+        self, syntax: TableSyntax, select: ResolvedSelect, shard_by: exp.Expr | None
+    ) -> Storage | None:
         found = read_storage(syntax.storage, self._report)
-        return None if found is None else Storage(syntax.storage.kind.text, *found, shard_by)
+        if found is None:
+            return None
+        kind = syntax.storage.kind.text
+        if kind != "laser":
+            return Storage(kind, *found, shard_by)
+        lists = read_record(syntax.storage, [item.name for item in select.items], self._report)
+        return None if lists is None else Storage(kind, *found, shard_by, *lists)
 
     def _select(self, name: Name, select: ResolvedSelect) -> Select | JoinSelect | None:
         if not select.sound or name.text in self._types.faulty:
@@ -179,7 +202,10 @@ class _Builder:
         )
         source = relation(select.syntax.source, select.tables)
         where = tuple(condition(part) for part in select.where)
-        if not select.joins:
-            return Select(source, columns, select.syntax.span, where)
-        joins = build_joins(select, self._declared_times.get, self._report)
-        return None if joins is None else JoinSelect(source, joins, columns, select.syntax.span, where)
+        built = build_joins(select, self._times.get, self._report)
+        if built is None:
+            return None
+        joins, lookups = built
+        if not joins:
+            return Select(source, columns, select.syntax.span, where, lookups)
+        return JoinSelect(source, joins, columns, select.syntax.span, where, lookups)

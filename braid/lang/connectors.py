@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from braid.config import AppConfig, parse_options
+from braid.config import AppConfig, parse_duration, parse_options
 from braid.errors import ConfigError
 from braid.lang.errors import Note, Report
 from braid.lang.query import InputSource, Options
@@ -21,6 +21,8 @@ class _Kind:
     main: str
     options: tuple[str, ...] | None = None
     """None lets any option through to the connector."""
+    lists: tuple[str, ...] = ()
+    """Options that are lists of columns."""
 
 
 _SOURCES = {
@@ -32,6 +34,7 @@ _STORAGES = {
     "scribe": _Kind("category", ()),
     "hive": _Kind("table"),
     "kafka": _Kind("topic"),
+    "laser": _Kind("table", ("key", "value", "ttl"), ("key", "value")),
     "console": _Kind("", ()),
 }
 
@@ -59,6 +62,42 @@ def read_storage(call: Call, report: Report) -> tuple[str, Options] | None:
     return _read(call, _STORAGES, "storage", report)
 
 
+def read_record(
+    call: Call, columns: Sequence[Name], report: Report
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Keys and values of a LASER table among its columns; values are all others unless they are listed."""
+    before = report.error_count
+    given = {argument.name.key: argument for argument in call.arguments if argument.name is not None}
+    known = {name.key: name.text for name in columns}
+    lists: dict[str, tuple[str, ...]] = {}
+    for option in ("key", "value"):
+        names = given[option].names if option in given else ()
+        for name in names:
+            if name.key not in known:
+                hint = report.suggest(name.text, known.values(), listing="columns are")
+                report.add("PQL202", name.span, f'there is no column "{name.text}"', hint)
+        lists[option] = tuple(dict.fromkeys(known.get(name.key, name.text) for name in names))
+        if len(lists[option]) < len(names):
+            report.add("PQL205", given[option].span, f"a column is listed twice in {option}", "remove one")
+    if "key" not in given:
+        report.add(
+            "PQL504", call.span, "LASER needs a key", 'write LASER(table = "...", key = (column, ...))'
+        )
+    both = [name for name in lists["value"] if name in lists["key"]]
+    if both:
+        report.add("PQL502", given["value"].span, f'"{both[0]}" is a key already', "list it once")
+    if "ttl" in given:
+        try:
+            parse_duration(given["ttl"].value)
+        except ValueError as error:
+            report.add("PQL502", given["ttl"].span, str(error), "write for example ttl = '1 day'")
+    if report.error_count > before:
+        return None
+    if "value" not in given:
+        lists["value"] = tuple(name.text for name in columns if name.text not in lists["key"])
+    return lists["key"], lists["value"]
+
+
 def _read(call: Call, kinds: Mapping[str, _Kind], what: str, report: Report) -> tuple[str, Options] | None:
     kind = kinds.get(call.kind.text)
     if kind is None:
@@ -76,6 +115,8 @@ def _read(call: Call, kinds: Mapping[str, _Kind], what: str, report: Report) -> 
                 known = [n for n in (kind.main, *kind.options) if n]
                 hint = report.suggest(key, known, listing=f"{call.kind.text.upper()} takes")
                 report.add("PQL501", argument.span, f'there is no option "{key}"', hint)
+    _check_lists(call, kind, report)
+    named = {key: argument for key, argument in named.items() if key not in kind.lists}
     if not kind.main:
         return "", tuple((key, argument.value) for key, argument in named.items())
     main = named.pop(kind.main, None)
@@ -97,6 +138,18 @@ def _read(call: Call, kinds: Mapping[str, _Kind], what: str, report: Report) -> 
     return main.value, tuple((key, argument.value) for key, argument in named.items())
 
 
+def _check_lists(call: Call, kind: _Kind, report: Report) -> None:
+    """Columns are listed where columns are asked for, and nowhere else."""
+    for argument in call.arguments:
+        key = argument.name.key if argument.name is not None else ""
+        if argument.names and key not in kind.lists:
+            text = f"{key or 'this'} takes a value, not a list of columns"
+            report.add("PQL502", argument.span, text, "write a string or a number")
+        elif key in kind.lists and not argument.names:
+            text = f"{key} takes a list of columns"
+            report.add("PQL502", argument.span, text, f"write {key} = (column, ...)")
+
+
 def _options(arguments: Sequence[Argument], report: Report) -> dict[str, Argument]:
     """Named arguments by lower-case name; reports those given twice."""
     found: dict[str, Argument] = {}
@@ -116,6 +169,8 @@ def read_options(name: Name, arguments: Sequence[Argument], report: Report) -> O
     for argument in arguments:
         if argument.name is None:
             report.add("PQL501", argument.span, f'"{argument.value}" has no name', "write name = value")
+        if argument.names:
+            report.add("PQL502", argument.span, "options take a value, not a list", "write one value")
     named = _options(arguments, report)
     for key, argument in named.items():
         if key not in AppConfig.model_fields:

@@ -78,7 +78,7 @@ def input_definition(table: InputSyntax, report: Report) -> Definition:
 def warn_unused(program: Program, report: Report) -> None:
     """Warn of input tables and views that nothing reads."""
     selects = [view.select for view in program.views] + [table.select for table in program.tables]
-    read = {relation.table.key for select in selects for relation in select.relations}
+    read = {relation.table.key for select in selects for relation in select.relations if not relation.lookup}
     if program.broken:
         return
     for table in program.inputs:

@@ -24,6 +24,8 @@ exp expm1 ln log10 log1p log2 radians rint sec sign signum sin sinh sqrt tan tan
 atan2 hypot pow power nanvl : double double -> double
 log : double double? -> double
 e pi : -> double
+interpolate : number -> double
+previous next : T -> T
 ceil ceiling floor : number:R int? -> R
 round bround : number:T int? -> T
 bin : bigint -> string
@@ -271,6 +273,10 @@ MANY_ROWS = frozenset(
     """.split()  # noqa: SIM905
 )
 """Functions over many rows, or that make many rows of one."""
+
+
+NEIGHBOURS = frozenset(("interpolate", "previous", "next"))
+"""PQL's own functions, over the neighbours in time of an ASOF join's row."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from braid.lang.errors import Note, Report
 from braid.lang.evidence import Term, Variable
-from braid.lang.names import Names, ResolvedSelect
+from braid.lang.names import LookupTable, Names, ResolvedSelect
 from braid.lang.syntax import InputSyntax, Name
 from braid.lang.typer import Typer
 
@@ -36,6 +36,7 @@ class Types:
 def infer_types(names: Names, report: Report) -> Types:
     """Infer, then check, every type of the program; sets `.type` on columns and output expressions."""
     terms = {key: term for table in names.inputs for key, term in _input_terms(table, report).items()}
+    terms |= {key: term for table in names.lookups for key, term in _lookup_terms(table).items()}
     variables = [term for term in terms.values() if isinstance(term, Variable)]
     for _ in range(_ROUNDS):
         for variable in variables:
@@ -83,6 +84,13 @@ def _input_terms(table: InputSyntax, report: Report) -> dict[Key, Term]:
     return terms
 
 
+def _lookup_terms(table: LookupTable) -> dict[Key, Term]:
+    return {
+        (table.key, name.text): table.types.get(key) or Variable(f"{table.name}.{name.text}")
+        for key, name in table.columns.items()
+    }
+
+
 def _walk(names: Names, terms: dict[Key, Term], report: Report | None, result: Types | None = None) -> None:
     """Give a type to every expression in dependency order; view columns are added to `terms`."""
     for view, select in names.views:
@@ -108,6 +116,11 @@ def _select(
     for join in select.joins:
         for part in join.on:
             typer.expect(part.expression, "boolean", "ON")
+        for part in join.condition:
+            typer.expect(part.expression, "boolean", "MATCH_CONDITION")
+            for side in (part.expression.args.get("this"), part.expression.args.get("expression")):
+                if isinstance(side, exp.Column):
+                    typer.expect(side, "timestamp", "MATCH_CONDITION")
     for part in select.where:
         typer.expect(part.expression, "boolean", "WHERE")
     outputs: dict[Key, Term] = {}

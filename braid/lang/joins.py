@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from sqlglot import exp
 
+from braid.kernels.spec import MatchMode
 from braid.lang import types
 from braid.lang.bounds import Sides, find_bounds
 from braid.lang.errors import Report
+from braid.lang.lookups import build_lookup
 from braid.lang.names import Part, ResolvedJoin, ResolvedSelect
-from braid.lang.query import Condition, Equality, Join, Relation
+from braid.lang.query import Condition, Equality, Join, Lookup, Relation, Series, TimeBounds
 from braid.lang.scope import relations_of
-from braid.lang.syntax import RelationSyntax
-
-TimeOf = Callable[[str], str | None]
-"""The event-time column of a table or view, if it has one by declaration."""
+from braid.lang.series import TimeOf, build_series, check_neighbours, refuse_residual
+from braid.lang.syntax import JoinKind, RelationSyntax
 
 
-def build_joins(select: ResolvedSelect, time_of: TimeOf, report: Report) -> tuple[Join, ...] | None:
-    """All joins of a SELECT, or None when one of them has been reported."""
+def build_joins(
+    select: ResolvedSelect, time_of: TimeOf, report: Report
+) -> tuple[tuple[Join, ...], tuple[Lookup, ...]] | None:
+    """All joins and lookups of a SELECT, or None when one of them has been reported."""
     joins: list[Join] = []
+    lookups: list[Lookup] = []
     before = select.syntax.relations
     for number, join in enumerate(select.joins, 1):
+        if join.syntax.relation.lookup:
+            lookup = build_lookup(join, before[:number], len(joins), report)
+            lookups += [] if lookup is None else [lookup]
+            continue
         found = _join(select, join, before[:number], time_of, report)
         if found is not None:
             joins.append(found)
-    return tuple(joins) if len(joins) == len(select.joins) else None
+    sound = check_neighbours(select, joins, report)
+    complete = len(joins) + len(lookups) == len(select.joins)
+    return (tuple(joins), tuple(lookups)) if sound and complete else None
 
 
 def relation(syntax: RelationSyntax, tables: dict[str, str]) -> Relation:
@@ -47,11 +54,10 @@ def _join(
     report: Report,
 ) -> Join | None:
     sides = Sides(frozenset(r.alias.text for r in before), join.syntax.relation.alias.text)
-    example = _example(before, join.syntax.relation, select.tables, time_of)
-    found = find_bounds(join.on, sides, join.syntax.span, example, report)
+    found = _times(select, join, before, sides, time_of, report)
     if found is None:
         return None
-    bounds, implied = found
+    bounds, implied, series = found
     keys: list[Equality] = []
     residual: list[Condition] = []
     left_only: list[Condition] = []
@@ -63,6 +69,9 @@ def _join(
         left, right = sides.split(part.expression)
         if key is not None:
             keys.append(key)
+        elif left and right and series is not None:
+            refuse_residual(part, join.syntax.kind, report)
+            return None
         elif left and right:
             residual.append(condition(part))
         else:
@@ -70,14 +79,35 @@ def _join(
     return Join(
         relation(join.syntax.relation, select.tables),
         join.syntax.type,
-        join.syntax.match,
+        MatchMode.ALL if series is not None else join.syntax.match,
         tuple(keys),
         bounds,
         join.syntax.span,
         tuple(residual),
         tuple(left_only),
         tuple(right_only),
+        series,
+        join.syntax.consume,
+        join.syntax.pad_after,
     )
+
+
+def _times(
+    select: ResolvedSelect,
+    join: ResolvedJoin,
+    before: tuple[RelationSyntax, ...],
+    sides: Sides,
+    time_of: TimeOf,
+    report: Report,
+) -> tuple[TimeBounds, frozenset[int], Series | None] | None:
+    """The times that a join compares, the conjuncts that they stand for, and how neighbours are paired."""
+    syntax = join.syntax
+    if syntax.kind is JoinKind.WINDOW:
+        example = _example(before, syntax.relation, select.tables, time_of)
+        window = find_bounds(join.on, sides, syntax.span, example, report)
+        return None if window is None else (*window, None)
+    neighbours = build_series(join, before, select.tables, time_of, report)
+    return None if neighbours is None else (neighbours[1], frozenset(), neighbours[0])
 
 
 def _key(part: Part, sides: Sides) -> Equality | None:
@@ -101,7 +131,7 @@ def _example(
     before: tuple[RelationSyntax, ...], right: RelationSyntax, tables: dict[str, str], time_of: TimeOf
 ) -> tuple[str, str]:
     """How to spell the two times in a hint, with the declared event-time columns where there are any."""
-    last = before[-1]
+    last = next((syntax for syntax in reversed(before) if not syntax.lookup), before[0])
     names = []
     for syntax in (last, right):
         column = time_of(tables[syntax.alias.text])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -27,13 +27,28 @@ def event_times(
     return {table: tuple(dict.fromkeys(columns)) for table, columns in found.items()}
 
 
+def time_column(select: Select | JoinSelect, times: Mapping[str, str]) -> str | None:
+    """The column of a view that is the event time of what it reads, unchanged; the first in order of FROM."""
+    relations = select.relations if isinstance(select, JoinSelect) else (select.source,)
+    for relation in relations:
+        for column in select.columns:
+            tree = column.expression.unnest()
+            if not isinstance(tree, exp.Column) or tree.table != relation.alias:
+                continue
+            if times.get(relation.table) == tree.name:
+                return column.name
+    return None
+
+
 def _origin(
     tree: exp.Expr, select: Select | JoinSelect, selects: dict[str, Select | JoinSelect]
 ) -> tuple[str, str] | None:
     """The table and column that an expression is, unchanged; views are followed down."""
     while isinstance(tree, exp.Column):
         relations = select.relations if isinstance(select, JoinSelect) else (select.source,)
-        table = next(r.table for r in relations if r.alias == tree.table)
+        table = next((r.table for r in relations if r.alias == tree.table), None)
+        if table is None:
+            return None
         below = selects.get(table)
         if below is None:
             return table, tree.name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
 from sqlglot import exp
@@ -46,10 +46,11 @@ class Part:
 
 @dataclass(frozen=True)
 class ResolvedJoin:
-    """A join with its ON clause split at AND."""
+    """A join with its ON clause, and the condition of an ASOF join, split at AND."""
 
     syntax: JoinSyntax
     on: tuple[Part, ...]
+    condition: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class ResolvedSelect:
 
     syntax: SelectSyntax
     tables: dict[str, str]
-    """Alias to the declared name of the table or view."""
+    """Alias to the declared name of the table or view; of a lookup, to what `lookup_key` gives."""
     items: tuple[Item, ...]
     joins: tuple[ResolvedJoin, ...]
     where: tuple[Part, ...]
@@ -75,6 +76,22 @@ class Names:
     inputs: tuple[InputSyntax, ...]
     views: tuple[tuple[ViewSyntax, ResolvedSelect], ...]
     tables: tuple[tuple[TableSyntax, ResolvedSelect, exp.Expr | None], ...]
+    lookups: tuple[LookupTable, ...] = ()
+
+
+@dataclass
+class LookupTable:
+    """A lookup table as the whole program sees it: the columns that any of its uses names."""
+
+    name: str
+    columns: dict[str, Name] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)
+    """Declared types, by the column's name in lower case."""
+
+    @property
+    def key(self) -> str:
+        """Under which its columns are known; no table or view is called so."""
+        return f'LOOKUP("{self.name}")'
 
 
 def resolve_names(program: Program, report: Report) -> Names:
@@ -95,14 +112,14 @@ def resolve_names(program: Program, report: Report) -> Names:
         for table in program.tables
     ]
     warn_unused(program, report)
-    return Names(tuple(program.inputs), tuple(views), tuple(tables))
+    return Names(tuple(program.inputs), tuple(views), tuple(tables), tuple(resolver.lookups.values()))
 
 
 def _in_order(program: Program, definitions: dict[str, Definition], report: Report) -> list[ViewSyntax]:
     """Views such that each comes after those it reads; those on a cycle are reported and left out."""
     views = {view.name.key: view for view in reversed(program.views)}
     graph = {
-        key: [r.table.key for r in view.select.relations if r.table.key in views]
+        key: [r.table.key for r in view.select.relations if not r.lookup and r.table.key in views]
         for key, view in views.items()
     }
     while True:
@@ -150,6 +167,7 @@ class _Resolver:
         self._definitions = definitions
         self._outputs = {table.name.key: table.name for table in program.tables}
         self._report = report
+        self.lookups: dict[str, LookupTable] = {}
 
     def select(self, syntax: SelectSyntax) -> ResolvedSelect:
         """Resolve one SELECT."""
@@ -160,7 +178,14 @@ class _Resolver:
         items = self._items(syntax, scope)
         check_columns([item.name for item in items], self._report)
         scope.outputs = {item.name.key: item.name.span for item in items}
-        joins = tuple(ResolvedJoin(join, self._parts(join.on, join.on_span, scope)) for join in syntax.joins)
+        joins = tuple(
+            ResolvedJoin(
+                join,
+                self._parts(join.on, join.on_span, scope),
+                self._parts(join.condition, join.span, scope),
+            )
+            for join in syntax.joins
+        )
         where = self._parts(syntax.where, syntax.span, scope)
         tables = {alias.text: definition.name.text for alias, definition in scope.relations.values()}
         open_ = any(definition.columns is None for _, definition in scope.relations.values())
@@ -179,7 +204,32 @@ class _Resolver:
             column.set("table", None)
         return tree
 
+    def _lookup(self, relation: RelationSyntax) -> Definition:
+        """A lookup table: with the columns that it declares here, or with whatever is read from it."""
+        table = self.lookups.setdefault(relation.table.text, LookupTable(relation.table.text))
+        name = Name(table.key, relation.table.span)
+        if not relation.columns:
+            return Definition(name, (), table.columns)
+        check_columns([column.name for column in relation.columns], self._report)
+        for column in relation.columns:
+            known = table.columns.setdefault(column.name.key, column.name)
+            type_ = column.type or table.types.get(known.key)
+            if type_ is None:
+                continue
+            first = table.types.setdefault(known.key, type_)
+            if first != type_:
+                self._report.add(
+                    "PQL301",
+                    column.span,
+                    f'column "{known.text}" of {table.key} is {type_} here, but {first} elsewhere',
+                    "declare it with one type",
+                    [Note(known.span, "the first use is here")],
+                )
+        return Definition(name, tuple(table.columns[column.name.key] for column in relation.columns))
+
     def _definition(self, relation: RelationSyntax) -> Definition:
+        if relation.lookup:
+            return self._lookup(relation)
         name = relation.table
         found = self._definitions.get(name.key)
         if found is not None:
@@ -231,6 +281,15 @@ class _Resolver:
         if item.alias is not None or any(star.args.get(arg) for arg in ("replace", "rename")):
             self._report.add("PQL104", item.span, "* cannot be renamed or replaced", "name the columns")
             return []
+        for alias, definition in chosen:
+            if definition.found is not None:
+                self._report.add(
+                    "PQL104",
+                    item.span,
+                    f'the columns of lookup table "{alias.text}" are not known, so * cannot list them',
+                    f"declare them after its name: {definition.name.text} AS {alias.text} (column type, ...)",
+                )
+                return []
         left_out = {part.name.lower(): part for part in star.args.get("except_") or ()}
         found = [
             Item(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from braid.kernels.spec import JoinType, MatchMode
+from braid.kernels.spec import JoinType, MatchMode, SeriesMode
 from braid.lang.source import SourceText, Span
 
 
@@ -90,6 +90,8 @@ class InputTable:
         Unit of numeric event times in the data: `seconds`, `milliseconds` or `microseconds`.
     time_columns
         All columns used as event time, `time` first; several when joins bound different columns.
+    ordered
+        Whether records are declared to come in order of `time`.
     """
 
     name: str
@@ -99,6 +101,7 @@ class InputTable:
     time: str | None = None
     time_unit: str = "seconds"
     time_columns: tuple[str, ...] = ()
+    ordered: bool = False
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,60 @@ class TimeBounds:
 
 
 @dataclass(frozen=True)
+class Series:
+    """How a time-series or ASOF join pairs rows.
+
+    Parameters
+    ----------
+    mode
+        Which neighbours are paired.
+    within
+        Largest distance in time, in microseconds; None is no limit.
+    inclusive
+        Whether a right row at the very time of the left row counts as previous, or as next.
+    """
+
+    mode: SeriesMode
+    within: int | None = None
+    inclusive: bool = True
+
+
+@dataclass(frozen=True)
+class LookupKey:
+    """A key column of a lookup table, and the expression that it must equal, compared as `type`."""
+
+    column: str
+    expression: exp.Expr
+    type: str
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """A lookup join: at most one row of a keyed table beside each row.
+
+    Parameters
+    ----------
+    alias
+        The qualifier that expressions use for its columns.
+    table
+        The lookup table.
+    type
+        INNER or LEFT.
+    keys
+        Its keys; expressions are over the relations and lookups before it.
+    after
+        How many joins of the FROM clause come before it.
+    """
+
+    alias: str
+    table: str
+    type: JoinType
+    keys: tuple[LookupKey, ...]
+    span: Span
+    after: int = 0
+
+
+@dataclass(frozen=True)
 class Join:
     """One join of a chain. Its left side is everything before it in FROM, its right side is `right`.
 
@@ -169,12 +226,17 @@ class Join:
         Equalities between an expression of the left side and one of the right side; empty for a
         time-only join. Null-safe equality (`<=>`) is a residual.
     bounds
-        The time window.
+        The time window; of a time-series or ASOF join only the event times of both sides.
     residual
         Conjuncts over both sides that are neither key nor bound.
     left_only, right_only
         Conjuncts over one side. A row for which one is not true can match nothing. A conjunct that refers
         to no column is in `left_only`.
+    series
+        Of a time-series or ASOF join, how rows are paired; None for a join by a window.
+    consume, pad_after
+        Whether each right row matches at most once, and the wall-clock wait in microseconds after which an
+        unmatched row comes out; None waits until the window has closed.
     """
 
     right: Relation
@@ -186,6 +248,9 @@ class Join:
     residual: tuple[Condition, ...] = ()
     left_only: tuple[Condition, ...] = ()
     right_only: tuple[Condition, ...] = ()
+    series: Series | None = None
+    consume: bool = False
+    pad_after: int | None = None
 
 
 @dataclass(frozen=True)
@@ -205,27 +270,32 @@ class OutputColumn:
 
 @dataclass(frozen=True)
 class Select:
-    """Projection and filter of one relation; `where` is a conjunction, empty for no filter."""
+    """Projection and filter of one relation and of what is looked up for it.
+
+    `where` is a conjunction, empty for no filter.
+    """
 
     source: Relation
     columns: tuple[OutputColumn, ...]
     span: Span
     where: tuple[Condition, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
 
 
 @dataclass(frozen=True)
 class JoinSelect:
-    """A chain of joins, left to right; `where` is applied to the result of the last one."""
+    """A chain of joins and lookups, left to right; `where` is applied to the result of the last one."""
 
     source: Relation
     joins: tuple[Join, ...]
     columns: tuple[OutputColumn, ...]
     span: Span
     where: tuple[Condition, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
 
     @property
     def relations(self) -> tuple[Relation, ...]:
-        """All relations in the order of FROM; join `i` has `relations[: i + 1]` on its left."""
+        """All streams in order of FROM, without lookups; join `i` has `relations[: i + 1]` on its left."""
         return (self.source, *(join.right for join in self.joins))
 
 
@@ -250,19 +320,23 @@ class Storage:
     Parameters
     ----------
     kind
-        `scribe`, `hive`, `kafka` or `console`.
+        `scribe`, `hive`, `kafka`, `laser` or `console`.
     name
-        Category, `database.table` or topic; empty for the console.
+        Category, `database.table`, topic or lookup table; empty for the console.
     options
         Any further options, in the order written.
     shard_by
         Expression over the table's output columns (unqualified), or None.
+    keys, values
+        Output columns of a lookup table: what records are found by, and what they hold.
     """
 
     kind: str
     name: str
     options: Options = ()
     shard_by: exp.Expr | None = None
+    keys: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -168,6 +168,9 @@ class Reader:
         token = self.token()
         if token is None:
             raise self.unexpected((), "a value")
+        if name is not None and self.word() == "(":
+            names = self._names()
+            return Argument(name, "", self.since(start), names)
         sign = "-" if self.accept("-") else ""
         token = self.token()
         if token is None or not _is_value(token, bool(sign)):
@@ -179,6 +182,16 @@ class Reader:
         self.index += 1
         text = token.text if token.token_type in _LITERALS else token.text.lower()
         return Argument(name, sign + text, self.since(start))
+
+    def _names(self) -> tuple[Name, ...]:
+        """Read `(name, ...)`."""
+        self.expect("(")
+        names = [self.name("the name of a column")]
+        while self.accept(","):
+            names.append(self.name("the name of a column"))
+        if not self.accept(")"):
+            raise self.unexpected([",", ")"])
+        return tuple(names)
 
     def finish(self, expected: Collection[str] = ()) -> None:
         """Require that all tokens have been read."""

@@ -20,14 +20,18 @@ class Definition:
     """An input table or view as others see it.
 
     `columns` are in order; None means that the definition has errors of its own, and that any column may
-    be read from it without a further error.
+    be read from it without a further error. With `found` set, any column may be read that is qualified: it
+    is noted there, under its name in lower case.
     """
 
     name: Name
     columns: tuple[Name, ...] | None
+    found: dict[str, Name] | None = None
 
     def column(self, name: str) -> Name | None:
         """A column by name, in any case."""
+        if self.found is not None:
+            return self.found.get(name.lower())
         return next((c for c in self.columns or () if c.key == name.lower()), None)
 
 
@@ -82,6 +86,9 @@ class Scope:
         return found
 
     def _member(self, alias: Name, definition: Definition, part: exp.Expr) -> exp.Expr:
+        if definition.found is not None:
+            place = span_of(part) or alias.span
+            definition.found.setdefault(part.name.lower(), Name(part.name, place))
         name = definition.column(part.name)
         if name is None:
             if definition.columns is not None:
@@ -102,7 +109,7 @@ class Scope:
         owners = [
             (alias, found)
             for alias, definition in self.relations.values()
-            if (found := definition.column(name)) is not None
+            if definition.found is None and (found := definition.column(name)) is not None
         ]
         if len(owners) == 1 and all(d.columns is not None for _, d in self.relations.values()):
             return _qualified(owners[0][1].text, owners[0][0].text)

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from braid.lang import types
-from braid.lang.dialect import KEYWORDS, parse_condition, parse_type, show, token_span, tokenize
+from braid.lang.columns import parse_columns
+from braid.lang.dialect import KEYWORDS, parse_condition, show, token_span, tokenize
 from braid.lang.errors import ClauseError, Report, suggest
 from braid.lang.reader import Reader
 from braid.lang.selects import parse_select
@@ -15,7 +15,6 @@ from braid.lang.source import SourceText
 from braid.lang.syntax import (
     ApplicationSyntax,
     Call,
-    ColumnSyntax,
     InputSyntax,
     Name,
     Program,
@@ -24,7 +23,10 @@ from braid.lang.syntax import (
 )
 
 UNITS = ("SECONDS", "MILLISECONDS", "MICROSECONDS")
-_CLAUSES = ("WHERE", "JOIN", "MATCH", "STORAGE", "LEFT", "RIGHT", "INNER", "FULL")
+_CLAUSES = (
+    *("WHERE", "JOIN", "MATCH", "WITHIN", "EMIT", "STORAGE", "LEFT", "RIGHT", "INNER", "FULL", "ASOF"),
+    "TIMESERIES",
+)
 _STATEMENTS = ("APPLICATION", "INPUT", "VIEW", "TABLE")
 
 
@@ -105,52 +107,22 @@ def _application(reader: Reader) -> ApplicationSyntax:
 
 def _input(reader: Reader) -> InputSyntax:
     name = reader.name("the name of the input table")
-    if not reader.accept("("):
-        raise reader.unexpected(["("], "a list of columns in parentheses")
-    columns: list[ColumnSyntax] = []
-    while not reader.accept(")"):
-        if columns and not reader.accept(","):
-            raise reader.unexpected([",", ")"])
-        columns.append(_column(reader))
-    if not columns:
-        raise ClauseError(
-            "PQL101", reader.since(reader.index - 1), "an input table needs at least one column"
-        )
+    columns = parse_columns(reader, "an input table")
     reader.expect("FROM")
     source = _call(reader, 'a source such as SCRIBE("category")')
-    time, unit = None, UNITS[0]
+    time, unit, ordered = None, UNITS[0], False
     if reader.accept("TIME"):
         time = reader.name("the event-time column")
+        ordered = reader.accept("ORDERED")
+        rest = ["IN", "ORDERED"]
         if reader.accept("IN"):
             unit = reader.one_of(UNITS, "a unit of time")
-            reader.finish()
-        reader.finish(["IN"])
+            rest.remove("IN")
+        if not ordered:
+            ordered = reader.accept("ORDERED")
+        reader.finish([word for word in rest if not (ordered and word == "ORDERED")])
     reader.finish(["TIME"])
-    return InputSyntax(name, tuple(columns), source, time, unit.lower())
-
-
-def _column(reader: Reader) -> ColumnSyntax:
-    start = reader.index
-    name = reader.name("the name of a column")
-    tokens = reader.take_until((",",), angles=True)
-    # `take_until` also stops at the parenthesis that closes the list.
-    type_ = _type(tokens, reader) if tokens else None
-    return ColumnSyntax(name, type_, reader.since(start))
-
-
-def _type(tokens: list[Token], reader: Reader) -> str | None:
-    span = token_span(tokens[0]).to(token_span(tokens[-1]))
-    try:
-        found = types.from_sqlglot(parse_type(tokens, reader.source))
-    except ClauseError as problem:
-        span, found = problem.diagnostic.span, None
-        if span.start > tokens[0].start and len(tokens) > 1 and tokens[1].text not in "<([":
-            raise ClauseError("PQL101", span, ", or ) is expected after the type of a column") from None
-    if found is None:
-        text = reader.source.text[span.start : span.end]
-        hint = suggest(text, types.NAMES, listing="types are")
-        reader.report.add("PQL303", span, f"{text} is not a type", hint)
-    return found
+    return InputSyntax(name, columns, source, time, unit.lower(), ordered)
 
 
 def _call(reader: Reader, what: str) -> Call:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from sqlglot import exp
 
@@ -30,6 +31,8 @@ class Argument:
     name: Name | None
     value: str
     span: Span
+    names: tuple[Name, ...] = ()
+    """Of a list of columns in parentheses, such as `key = (a, b)`; the value is empty then."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class InputSyntax:
     source: Call
     time: Name | None = None
     unit: str = "seconds"
+    ordered: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,10 +84,12 @@ class ItemSyntax:
 
 @dataclass(frozen=True)
 class RelationSyntax:
-    """A table in FROM, with its alias."""
+    """A table in FROM, with its alias; of a LOOKUP also the columns that it declares, if any."""
 
     table: Name
     alias: Name
+    lookup: bool = False
+    columns: tuple[ColumnSyntax, ...] = ()
 
     @property
     def span(self) -> Span:
@@ -91,9 +97,32 @@ class RelationSyntax:
         return self.table.span.to(self.alias.span)
 
 
+class JoinKind(StrEnum):
+    """What pairs two rows: a window of time, or being neighbours in time."""
+
+    WINDOW = "JOIN"
+    TIMESERIES = "TIMESERIES JOIN"
+    SPARSE = "TIMESERIES SPARSE JOIN"
+    ASOF = "ASOF JOIN"
+
+
 @dataclass(frozen=True)
 class JoinSyntax:
-    """One JOIN with its ON and MATCH; `on` is None when it could not be read and has been reported."""
+    """One JOIN with its clauses.
+
+    Parameters
+    ----------
+    on
+        The condition; None when there is none, or when it could not be read and has been reported.
+    condition
+        Of an ASOF join: MATCH_CONDITION, or what INTERPOLATE in ON stands for.
+    within
+        Largest distance in time, in microseconds.
+    consume, pad_after
+        MATCH FIRST CONSUME, and the wait of EMIT UNMATCHED AFTER in microseconds.
+    complete
+        Whether all of it could be read.
+    """
 
     type: JoinType
     relation: RelationSyntax
@@ -101,6 +130,12 @@ class JoinSyntax:
     on_span: Span
     match: MatchMode
     span: Span
+    kind: JoinKind = JoinKind.WINDOW
+    condition: exp.Expr | None = None
+    within: int | None = None
+    consume: bool = False
+    pad_after: int | None = None
+    complete: bool = True
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,10 @@ from braid.kernels.spec import OutputColumn
 from braid.lang.errors import Diagnostic, PqlError
 from braid.lang.query import InputTable, JoinSelect, Query, Select, Table, View
 from braid.plan.expressions import conjunction, quote, sql
+from braid.plan.joined import bounds_of, spread
+from braid.plan.looked_up import lower_lookups
 from braid.plan.names import LIVE, TIME, category, column_name, in_block, is_key, is_special
+from braid.plan.neighbours import neighbour_of
 from braid.plan.stages import (
     Column,
     JoinInput,
@@ -25,6 +28,7 @@ from braid.plan.stages import (
     Source,
     Stage,
 )
+from braid.plan.watermarks import with_watermarks
 
 _OPERATORS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -42,7 +46,17 @@ def lower(query: Query) -> Plan:
     _check_writers(query)
     lowering = _Lowering(query)
     stages = _ordered([(table, lowering.stage(table)) for table in query.tables], query)
-    return Plan(query.application.name, _with_time_columns(stages), query.application.options)
+
+    def refuse(slicer: str, time: str, join: str) -> None:
+        message = (
+            f"{slicer} is joined by the event time {time}, but rows of any age may come out of join {join}, "
+            "which has no bound in time"
+        )
+        hint = f"add WITHIN INTERVAL '...' to join {join}"
+        span = next(view.span for view in query.views if isinstance(view.select, JoinSelect))
+        raise PqlError(query.source, [Diagnostic("PQL411", message, span, hint)])
+
+    return Plan(query.application.name, with_watermarks(stages, refuse), query.application.options)
 
 
 @dataclass(frozen=True)
@@ -58,6 +72,7 @@ class _Lowering:
         return self._join(table, select, source)
 
     def _slicer(self, table: Table, select: Select, source: InputTable) -> SlicerStage:
+        lookups, select = lower_lookups(select, {c.name for c in source.columns})
         columns = _projections(select)
         reads_join = self._is_join_input(table.storage.name)
         by_name = {c.name: c for c in columns}
@@ -72,11 +87,12 @@ class _Lowering:
         sink = self._sink(table)
         return SlicerStage(
             name=self._stage_name(table),
-            source=self._source(source),
+            source=self._source(source, join_input),
             columns=tuple(columns),
             sink=replace(sink, shard_by=None) if reads_join else sink,
             filter=_filter(select),
             join_input=join_input,
+            lookups=lookups,
         )
 
     def _join(self, table: Table, select: Select, view: View) -> JoinStage:
@@ -89,10 +105,13 @@ class _Lowering:
         sides = dict(zip((r.alias for r in join_select.relations), Side, strict=True))
         outputs = []
         for item in join_select.columns:
-            assert isinstance(item.expression, exp.Column)
-            outputs.append(
-                OutputColumn(item.name, sides[item.expression.table], in_block(column_name(item.expression)))
-            )
+            near = neighbour_of(item.expression)
+            which, node = (None, item.expression) if near is None else near
+            assert isinstance(node, exp.Column)
+            outputs.append(OutputColumn(item.name, sides[node.table], in_block(column_name(node)), which))
+        lookups, select = lower_lookups(select, {c.name for c in outputs})
+        lower_, upper = bounds_of(join, interpolates=any(c.neighbour is not None for c in outputs))
+        broadcast, single_shard = spread(join)
         residual = [_predicate(part.expression, sides) for part in join.residual]
         return JoinStage(
             name=self._local(left.source.name).removesuffix(f".{Side.LEFT.value}"),
@@ -100,8 +119,8 @@ class _Lowering:
             right=right.source.name,
             type=join.type,
             match=join.match,
-            lower=join.bounds.lower,
-            upper=join.bounds.upper,
+            lower=lower_,
+            upper=upper,
             keys=len(join.keys),
             output=tuple(outputs),
             columns=tuple(_projections(select)),
@@ -109,9 +128,18 @@ class _Lowering:
             residual=_all(residual, And) if residual else None,
             filter=_filter(select),
             table=None if self._is_internal(table) else table.name,
+            series=join.series.mode if join.series else None,
+            within=join.series.within if join.series else None,
+            inclusive=join.series.inclusive if join.series else True,
+            consume=join.consume,
+            pad_after=join.pad_after,
+            lookups=lookups,
+            broadcast=broadcast,
+            single_shard=single_shard,
         )
 
-    def _source(self, table: InputTable) -> Source:
+    def _source(self, table: InputTable, join_input: JoinInput | None) -> Source:
+        by_time = table.time is not None and (join_input is None or join_input.time.sql == quote(table.time))
         return Source(
             kind=table.source.kind,
             name=table.source.name,
@@ -121,6 +149,7 @@ class _Lowering:
             time_unit=table.time_unit,
             options=table.source.options,
             internal=table.source.kind == "scribe" and table.source.name in self._written(),
+            ordered=table.ordered and by_time,
         )
 
     def _sink(self, table: Table) -> Sink:
@@ -131,6 +160,8 @@ class _Lowering:
             options=storage.options,
             shard_by=None if storage.shard_by is None else sql(storage.shard_by),
             internal=self._is_internal(table),
+            keys=storage.keys,
+            values=storage.values,
         )
 
     def _stage_name(self, table: Table) -> str:
@@ -227,27 +258,3 @@ def _ordered(found: list[tuple[Table, Stage]], query: Query) -> list[Stage]:
         ordered.append(first[1])
         waiting.remove(first)
     return ordered
-
-
-def _with_time_columns(stages: list[Stage]) -> tuple[Stage, ...]:
-    """Note which columns of internal categories are event times, following them through the joins."""
-    slicers = {stage.sink.name: stage for stage in stages if isinstance(stage, SlicerStage)}
-    times: dict[str, tuple[str, ...]] = {}
-    result: list[Stage] = []
-    for stage in stages:
-        if isinstance(stage, JoinStage) and stage.sink.internal:
-            sides = {Side.LEFT: slicers[stage.left], Side.RIGHT: slicers[stage.right]}
-            known = {quote(c.name) for c in stage.output if _is_time(sides[c.side], c.column, times)}
-            columns = tuple(c.name for c in stage.columns if c.sql in known)
-            times[stage.sink.name] = columns
-            stage = replace(stage, sink=replace(stage.sink, time_columns=columns))
-        result.append(stage)
-    return tuple(result)
-
-
-def _is_time(slicer: SlicerStage, column: str, times: dict[str, tuple[str, ...]]) -> bool:
-    assert slicer.join_input is not None
-    carried = {quote(name) for name in times.get(slicer.source.name, ())}
-    return any(
-        c.name == column and (c.sql in carried or c.sql == slicer.join_input.time.sql) for c in slicer.columns
-    )

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from braid.kernels import spec
 from braid.kernels.side import Side
+from braid.kernels.spec import Neighbour
 
 TIME = "time__"
 """The event time of a join input; `__time` in blocks."""
@@ -23,12 +24,22 @@ OPERAND = "op__"
 """Prefix of the operands of residual predicates."""
 
 _KEY = re.compile(r"key(\d+)__")
-_RESERVED = re.compile(rf"in_(left|right)__.*|{OPERAND}.*|{TIME}|{LIVE}|{_KEY.pattern}")
+_RESERVED = re.compile(rf"in_(left|right|previous|next)__.*|{OPERAND}.*|{TIME}|{LIVE}|{_KEY.pattern}")
 
 
 def raw(side: Side, column: str) -> str:
     """A column of one side that is carried through the join as it is."""
     return f"in_{side.value}__{column}"
+
+
+def neighbour(which: Neighbour, column: str) -> str:
+    """A column of the right row before or after a left row."""
+    return f"in_{which.value}__{column}"
+
+
+def fetched(alias: str, column: str) -> str:
+    """What the expressions of a stage call a column that a lookup fetches."""
+    return f"{alias}__{column}"
 
 
 def operand(sql: str) -> str:

@@ -9,6 +9,7 @@ from braid.lang.query import InputTable, JoinSelect, Query, Table
 from braid.plan.expressions import same_column
 from braid.plan.isolate import COMPARISONS
 from braid.plan.names import LIVE, TIME, category, join_view, key
+from braid.plan.neighbours import neighbour_of
 from braid.plan.selects import readers
 
 
@@ -18,7 +19,7 @@ def is_operator(query: Query, select: JoinSelect, name: str) -> bool:
     That is so for the rewritten form of an application, which planning must leave as it is. A program that
     merely resembles it is planned like any other.
     """
-    if len(select.joins) != 1 or select.where or len(readers(query).get(name, [])) != 1:
+    if len(select.joins) != 1 or select.where or select.lookups or len(readers(query).get(name, [])) != 1:
         return False
     if not isinstance(readers(query)[name][0], Table):
         return False
@@ -30,7 +31,10 @@ def is_operator(query: Query, select: JoinSelect, name: str) -> bool:
         return False
     join = select.joins[0]
     return (
-        all(isinstance(item.expression, exp.Column) for item in select.columns)
+        all(
+            isinstance(item.expression, exp.Column) or neighbour_of(item.expression) is not None
+            for item in select.columns
+        )
         and all(
             same_column(pair.left, key(position)) and same_column(pair.right, key(position))
             for position, pair in enumerate(join.keys)

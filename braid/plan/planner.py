@@ -10,6 +10,7 @@ from braid.plan.rules.cut_slicers import cut_slicers
 from braid.plan.rules.cut_views import cut_views
 from braid.plan.rules.drop_unused import drop_unused
 from braid.plan.rules.eliminate_aliases import eliminate_aliases
+from braid.plan.rules.expand_interpolate import expand_interpolate
 from braid.plan.rules.isolate_residuals import isolate_residuals
 from braid.plan.rules.merge_views import merge_views
 from braid.plan.rules.name_joins import name_joins
@@ -32,6 +33,7 @@ RULES: tuple[Rule, ...] = (
     drop_unused,
     name_joins,
     eliminate_aliases,
+    expand_interpolate,
     split_joins,
     isolate_residuals,
     separate_sides,

@@ -7,23 +7,27 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from braid.kernels.spec import JoinType, MatchMode
+from braid.kernels.spec import JoinType, MatchMode, SeriesMode
 from braid.lang.query import (
     InputTable,
     Join,
     JoinSelect,
+    Lookup,
     Options,
     OutputColumn,
     Query,
     Relation,
     Select,
+    Series,
     Storage,
     Table,
     TimeBounds,
     View,
 )
-from braid.plan.expressions import column, conjunction, output, quote, sql
-from braid.plan.selects import relations_in
+from braid.plan.expressions import column, columns_of, conjunction, output, quote, sql
+from braid.plan.names import column_name
+from braid.plan.selects import output_expressions, relations_in
+from braid.plan.types import type_of
 
 _UNITS = (
     ("DAY", 86_400_000_000),
@@ -96,7 +100,8 @@ def print_input(table: InputTable) -> str:
     source = table.source
     extra = [("format", source.format)] if source.kind == "files" else []
     arguments = ", ".join([text(source.name), *_options((*extra, *source.options))])
-    time = f"\nTIME {quote(table.time)} IN {table.time_unit.upper()}" if table.time else ""
+    ordered = " ORDERED" if table.ordered else ""
+    time = f"\nTIME {quote(table.time)} IN {table.time_unit.upper()}{ordered}" if table.time else ""
     head = f"CREATE INPUT TABLE {quote(table.name)} (\n  {columns}\n)"
     return f"{head} FROM {source.kind.upper()}({arguments}){time};"
 
@@ -115,8 +120,10 @@ def print_table(table: Table) -> str:
 
 def print_storage(storage: Storage) -> str:
     """`STORAGE ... [SHARD BY ...]`."""
-    named = {"scribe": "category", "kafka": "topic", "hive": "table"}.get(storage.kind)
+    named = {"scribe": "category", "kafka": "topic", "hive": "table", "laser": "table"}.get(storage.kind)
     options = [f"{named} = {text(storage.name)}"] if named else []
+    for option, names in (("key", storage.keys), ("value", storage.values)):
+        options += [f"{option} = ({', '.join(map(quote, names))})"] if names else []
     options += _options(storage.options)
     arguments = f"({', '.join(options)})" if options else ""
     shard = f" SHARD BY {sql(storage.shard_by)}" if storage.shard_by is not None else ""
@@ -125,11 +132,14 @@ def print_storage(storage: Storage) -> str:
 
 def print_select(select: Select | JoinSelect) -> str:
     """`SELECT ... FROM ... [WHERE ...]`."""
-    joined = isinstance(select, JoinSelect)
+    joined = isinstance(select, JoinSelect) or bool(select.lookups)
     columns = ",\n  ".join(_column(c, qualified=joined) for c in select.columns)
     lines = [f"SELECT\n  {columns}", f"FROM {_relation(select.source)}"]
-    if isinstance(select, JoinSelect):
-        lines += [line for join in select.joins for line in _join(join)]
+    joins = select.joins if isinstance(select, JoinSelect) else ()
+    for position in range(len(joins) + 1):
+        lines += _join(joins[position - 1]) if position else ()
+        for lookup in select.lookups:
+            lines += _lookup(lookup, select) if lookup.after == position else ()
     where = conjunction(part.expression for part in select.where)
     if where is not None:
         lines.append(f"WHERE {sql(where, qualified=joined)}")
@@ -166,17 +176,67 @@ def _relation(relation: Relation) -> str:
     return f"{quote(relation.table)}{alias}"
 
 
+def _lookup(lookup: Lookup, select: Select | JoinSelect) -> Iterator[str]:
+    types = {key.column: key.type for key in lookup.keys}
+    for expression in output_expressions(select):
+        for node in columns_of(expression):
+            if node.table == lookup.alias:
+                types[column_name(node)] = type_of(node) or "string"
+    columns = ", ".join(f"{quote(name)} {_type(type_)}" for name, type_ in sorted(types.items()))
+    yield f"{_JOINS[lookup.type]} LOOKUP({text(lookup.table)}) AS {quote(lookup.alias)} ({columns})"
+    keys = [f"{quote(lookup.alias)}.{quote(key.column)} = {_operand(key.expression)}" for key in lookup.keys]
+    yield "ON " + "\n  AND ".join(keys)
+
+
+def _operand(expression: exp.Expr) -> str:
+    shown = sql(expression, qualified=True)
+    return f"({shown})" if isinstance(expression, exp.Binary | exp.Not) else shown
+
+
 def _join(join: Join) -> Iterator[str]:
+    if join.series is not None:
+        yield from _series(join, join.series)
+        return
     yield f"{_JOINS[join.type]} {_relation(join.right)}"
-    equal = [exp.EQ(this=key.left.copy(), expression=key.right.copy()) for key in join.keys]
-    others = (part.expression for part in (*join.left_only, *join.right_only, *join.residual))
-    lines = [sql(part, qualified=True) for part in equal]
-    lines.append(_bounds(join.bounds))
-    for part in others:
-        shown = sql(part, qualified=True)
-        lines.append(f"({shown})" if isinstance(part, exp.Or) else shown)
+    keys, others = _conditions(join)
     match = "" if join.match is MatchMode.ALL else f"\nMATCH {join.match.value.upper()}"
-    yield "ON " + "\n  AND ".join(lines) + match
+    if join.consume:
+        match += " CONSUME"
+    if join.pad_after is not None:
+        match += f"\nEMIT UNMATCHED AFTER {interval(join.pad_after)}"
+    yield "ON " + "\n  AND ".join([*keys, _bounds(join.bounds), *others]) + match
+
+
+def _series(join: Join, series: Series) -> Iterator[str]:
+    """An ASOF join says its times; those of a time-series join are what its tables declare."""
+    symmetric = series.mode.symmetric
+    word = (
+        "ASOF" if not symmetric else "TIMESERIES SPARSE" if series.mode is SeriesMode.SPARSE else "TIMESERIES"
+    )
+    kind = _JOINS[join.type].replace("JOIN", f"{word} JOIN")
+    head = f"{kind} {_relation(join.right)}"
+    if not symmetric:
+        left, right = (sql(side, qualified=True) for side in (join.bounds.left, join.bounds.right))
+        sign = "<" if series.mode is SeriesMode.NEXT else ">"
+        head += f" MATCH_CONDITION ({left} {sign}{'=' if series.inclusive else ''} {right})"
+    yield head
+    keys, others = _conditions(join)
+    if keys or others:
+        yield "ON " + "\n  AND ".join([*keys, *others])
+    if series.mode is SeriesMode.NEAREST:
+        yield "MATCH NEAREST"
+    if series.within is not None:
+        yield f"WITHIN {interval(series.within)}"
+
+
+def _conditions(join: Join) -> tuple[list[str], list[str]]:
+    """The equalities of ON, and its other conjuncts."""
+    equal = [exp.EQ(this=key.left.copy(), expression=key.right.copy()) for key in join.keys]
+    others = []
+    for part in (*join.left_only, *join.right_only, *join.residual):
+        shown = sql(part.expression, qualified=True)
+        others.append(f"({shown})" if isinstance(part.expression, exp.Or) else shown)
+    return [sql(part, qualified=True) for part in equal], others
 
 
 def _bounds(bounds: TimeBounds) -> str:

@@ -12,6 +12,7 @@ from braid.lang.query import (
     Condition,
     Join,
     JoinSelect,
+    Lookup,
     OutputColumn,
     Query,
     Relation,
@@ -48,14 +49,21 @@ def map_join(join: Join, change: Map) -> Join:
     )
 
 
+def map_lookup(lookup: Lookup, change: Map) -> Lookup:
+    """The same lookup with changed expressions for its keys."""
+    keys = tuple(replace(key, expression=change(key.expression)) for key in lookup.keys)
+    return replace(lookup, keys=keys)
+
+
 def map_select(select: Select | JoinSelect, change: Map) -> Select | JoinSelect:
     """The same SELECT with every expression changed."""
     columns = map_columns(select.columns, change)
     where = map_conditions(select.where, change)
+    lookups = tuple(map_lookup(lookup, change) for lookup in select.lookups)
     if isinstance(select, Select):
-        return replace(select, columns=columns, where=where)
+        return replace(select, columns=columns, where=where, lookups=lookups)
     joins = tuple(map_join(join, change) for join in select.joins)
-    return replace(select, columns=columns, where=where, joins=joins)
+    return replace(select, columns=columns, where=where, joins=joins, lookups=lookups)
 
 
 def relations_in(select: Select | JoinSelect) -> tuple[Relation, ...]:
@@ -75,11 +83,14 @@ def join_expressions(join: Join) -> Iterator[exp.Expr]:
 
 
 def output_expressions(select: Select | JoinSelect) -> Iterator[exp.Expr]:
-    """Every expression of the SELECT list and of WHERE."""
+    """Every expression of the SELECT list, of WHERE and of the keys of lookups."""
     for item in select.columns:
         yield item.expression
     for part in select.where:
         yield part.expression
+    for lookup in select.lookups:
+        for key in lookup.keys:
+            yield key.expression
 
 
 def used(expressions: Iterable[exp.Expr]) -> set[tuple[str, str]]:

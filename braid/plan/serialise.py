@@ -298,8 +298,8 @@ def _read_lookup(fields: _Fields) -> LookupJoin:
 
 def _read_time_column(value: Json) -> TimeColumn:
     fields = _Fields.of(value, "time column")
-    lag = fields.integer("lag") if fields.has("lag") else None
-    return TimeColumn(fields.text("column"), fields.side("side"), fields.text("input"), lag)
+    side, lag = fields.side("side"), fields.integer("lag")
+    return TimeColumn(fields.text("column"), side, fields.text("input"), lag)
 
 
 def _read_join_input(value: Json) -> JoinInput | None:

@@ -141,13 +141,13 @@ class TimeColumn:
     side, input
         The input that it comes from, and its column there: `__time` for the event time joined by.
     lag
-        How far it may lie before its side's event time, in microseconds; None is any distance.
+        How far it may lie before its side's event time, in microseconds.
     """
 
     column: str
     side: Side
     input: str
-    lag: int | None = 0
+    lag: int = 0
 
 
 @dataclass(frozen=True)

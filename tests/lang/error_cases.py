@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from braid.lang import PqlError, compile_text
+from braid.plan.planner import plan
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "lang" / "errors"
 STREAMS = """\
@@ -42,6 +43,7 @@ class Case:
         """What the compiler says about it."""
         try:
             query = compile_text(self.text, "app.sql")
+            plan(query)
         except PqlError as error:
             return str(error)
         return "\n\n".join(query.warnings)

@@ -10,7 +10,10 @@ from braid.plan.selects import map_select, relations_in
 
 
 def eliminate_aliases(query: Query) -> Query:
-    """Replace aliases by table names; the second of two relations of the same table is called `table_2`."""
+    """Replace aliases by table names; the second of two relations of the same table is called `table_2`.
+
+    Lookups keep their aliases, which give their columns a place, unless a table has that name.
+    """
     return replace(
         query,
         views=tuple(replace(view, select=_named(view.select)) for view in query.views),
@@ -27,12 +30,19 @@ def _named(select: Select | JoinSelect) -> Select | JoinSelect:
             count += 1
             name = f"{relation.table}_{count}"
         names[relation.alias] = name
+    for lookup in select.lookups:
+        name, count = lookup.alias, 1
+        while name in names.values():
+            count += 1
+            name = f"{lookup.alias}_{count}"
+        names[lookup.alias] = name
 
     def renamed(relation: Relation) -> Relation:
         return replace(relation, alias=names[relation.alias])
 
     select = map_select(select, lambda e: rename_relations(e, names))
+    lookups = tuple(replace(lookup, alias=names[lookup.alias]) for lookup in select.lookups)
     if isinstance(select, Select):
-        return replace(select, source=renamed(select.source))
+        return replace(select, source=renamed(select.source), lookups=lookups)
     joins = tuple(replace(join, right=renamed(join.right)) for join in select.joins)
-    return replace(select, source=renamed(select.source), joins=joins)
+    return replace(select, source=renamed(select.source), joins=joins, lookups=lookups)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
+from sqlglot import exp
+
 from braid.lang.errors import Diagnostic, PqlError
 from braid.lang.query import JoinSelect, OutputColumn, Query, Select, Table, View
-from braid.plan.selects import inline, map_columns, map_conditions
+from braid.plan.expressions import rename_relations
+from braid.plan.selects import inline, map_columns, map_conditions, map_lookup
 
 MAX_NODES = 5_000
 MAX_DEPTH = 150
@@ -71,12 +74,29 @@ def _merge(select: Select, plain: dict[str, Select]) -> Select:
     if inner is None:
         return select
     alias = select.source.alias
+    taken = {inner.source.alias, *(lookup.alias for lookup in inner.lookups)}
+    names: dict[str, str] = {}
+    for lookup in select.lookups:
+        count, name = 1, lookup.alias
+        while name in taken:
+            count += 1
+            name = f"{lookup.alias}_{count}"
+        taken.add(name)
+        names[lookup.alias] = name
+
+    def below(expression: exp.Expr) -> exp.Expr:
+        # Renamed first: what is put in may have the same names.
+        return inline(
+            rename_relations(expression, {a: n for a, n in names.items() if a != n}), alias, inner.columns
+        )
+
     return replace(
         select,
         source=inner.source,
-        columns=map_columns(select.columns, lambda e: inline(e, alias, inner.columns)),
-        where=(
-            *inner.where,
-            *map_conditions(select.where, lambda e: inline(e, alias, inner.columns)),
+        columns=map_columns(select.columns, below),
+        where=(*inner.where, *map_conditions(select.where, below)),
+        lookups=(
+            *inner.lookups,
+            *(replace(map_lookup(lookup, below), alias=names[lookup.alias]) for lookup in select.lookups),
         ),
     )

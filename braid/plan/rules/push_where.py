@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from braid.kernels.side import Side
-from braid.kernels.spec import JoinType, MatchMode
-from braid.lang.query import Query
+from braid.kernels.spec import MatchMode
+from braid.lang.query import Join, Query
 from braid.plan.expressions import condition, conjuncts
 from braid.plan.selects import Parts, each_join
 
@@ -15,16 +15,19 @@ def push_where(query: Query) -> Query:
     """Move conjuncts of WHERE over one side to its slicer, where the join type and the match mode allow it.
 
     Below the side that an outer join pads with NULLs a filter would turn matches into padded rows. Below the
-    right side of a single-match join it would change which row is chosen.
+    right side of a single-match join, or of an ASOF join, it would change which row is chosen; where both
+    sides choose, that holds for either of them.
     """
     return each_join(query, _push)
 
 
-def may_filter(side: Side, type_: JoinType, match: MatchMode) -> bool:
+def may_filter(side: Side, join: Join) -> bool:
     """Whether dropping rows of `side` before the join is the same as dropping its output after it."""
-    if type_.pads(side.other):
+    if join.type.pads(side.other) or join.consume:
         return False
-    return side is Side.LEFT or match is MatchMode.ALL
+    if join.series is not None:
+        return side is Side.LEFT and not join.series.mode.symmetric
+    return side is Side.LEFT or join.match is MatchMode.ALL
 
 
 def _push(parts: Parts) -> Parts:
@@ -32,7 +35,7 @@ def _push(parts: Parts) -> Parts:
     for part in parts.post.select.where:
         sides = parts.sides(part.expression)
         side = next(iter(sides)) if len(sides) == 1 else None
-        if side is None or not may_filter(side, parts.on.type, parts.on.match):
+        if side is None or not may_filter(side, parts.on):
             kept.append(part)
             continue
         select = parts.slicer(side).select

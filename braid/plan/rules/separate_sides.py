@@ -11,10 +11,12 @@ from dataclasses import replace
 from sqlglot import exp
 
 from braid.kernels.side import Side
+from braid.kernels.spec import Neighbour
 from braid.lang.errors import Diagnostic, PqlError
 from braid.lang.query import JoinSelect, OutputColumn, Query, Relation, Select, View
 from braid.plan.expressions import Replace, column, output, substitute
-from braid.plan.names import column_name, is_reserved, join_view, raw, slicer_view
+from braid.plan.names import column_name, is_reserved, join_view, neighbour, raw, slicer_view
+from braid.plan.neighbours import call, find_calls, replace_calls
 from braid.plan.normal import is_operator
 from braid.plan.selects import (
     join_expressions,
@@ -25,6 +27,7 @@ from braid.plan.selects import (
     replace_views,
     used,
 )
+from braid.plan.types import type_of
 
 
 def separate_sides(query: Query) -> Query:
@@ -71,6 +74,20 @@ def _separate(query: Query, view: View) -> tuple[View, ...]:
                 passed.append(output(carried, in_join[place], c.type, view.span))
                 after[place] = column(carried, join_view(view.name), c.type)
         slicers.append(View(name, Select(relation, tuple(columns), view.span), view.span))
+    passed += [
+        output(name, call(which, in_join[column.table, column_name(column)]), type_, view.span)
+        for name, which, column, type_ in _neighbours(select)
+    ]
+
+    def behind(expression: exp.Expr) -> exp.Expr:
+        expression = replace_calls(
+            expression,
+            lambda which, c: column(
+                neighbour(which, column_name(c)), join_view(view.name), type_of(c) or "string"
+            ),
+        )
+        return substitute(expression, _placed(after))
+
     left, right = (Relation(slicer.name, slicer.name, view.span) for slicer in slicers)
     on = map_join(select.joins[0], lambda e: substitute(e, _placed(in_join)))
     join = View(
@@ -80,11 +97,21 @@ def _separate(query: Query, view: View) -> tuple[View, ...]:
     )
     post = Select(
         Relation(join.name, join.name, view.span),
-        map_columns(select.columns, lambda e: substitute(e, _placed(after))),
+        map_columns(select.columns, behind),
         select.span,
-        map_conditions(select.where, lambda e: substitute(e, _placed(after))),
+        map_conditions(select.where, behind),
     )
     return (*slicers, join, replace(view, select=post))
+
+
+def _neighbours(select: JoinSelect) -> list[tuple[str, Neighbour, exp.Column, str]]:
+    """The columns of neighbours that a join is asked for: name, which, of what, type."""
+    found = {}
+    for expression in output_expressions(select):
+        for _, which, node in find_calls(expression):
+            name = neighbour(which, column_name(node))
+            found[name] = (name, which, node, type_of(node) or "string")
+    return list(found.values())
 
 
 def _placed(places: dict[tuple[str, str], exp.Column]) -> Replace:
