@@ -60,6 +60,7 @@ def test_stream_times_are_measured_as_without_a_join(streams: tuple[Stream, Stre
 
     alone = measure(Calibrated(), streams[0], cut(streams[0], INTERVAL))
     assert day.left.accuracy == pytest.approx(alone.accuracy, abs=0.3)
+    assert day.left.accuracy == pytest.approx(99, abs=0.5)
     assert day.left.rows.sum() == alone.rows.sum()
     assert day.left.mean_delay > 20 * MINUTE > MINUTE > day.right.mean_delay
 
