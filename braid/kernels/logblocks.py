@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from braid.kernels.blocks import BlockId
 from braid.kernels.side import Side
-from braid.kernels.spec import HASH, LIVE, MIN_TIME, TIME, JoinSpec
+from braid.kernels.spec import HASH, LIVE, MIN_TIME, TIME, AnySpec
 from braid.log.reader import Reader
 
 
@@ -23,11 +23,20 @@ class LogBlocks:
         Lowest and highest hash of the shard.
     spec
         What is joined: only the columns that it needs are read.
+    broadcast
+        The side that every shard reads whole, whatever its range: that of a join without keys.
     """
 
-    def __init__(self, left: Reader, right: Reader, hash_range: tuple[int, int], spec: JoinSpec) -> None:
+    def __init__(
+        self,
+        left: Reader,
+        right: Reader,
+        hash_range: tuple[int, int],
+        spec: AnySpec,
+        broadcast: Side | None = None,
+    ) -> None:
         self._readers = {Side.LEFT: left, Side.RIGHT: right}
-        self._range = hash_range
+        self._ranges = {side: None if side is broadcast else hash_range for side in Side}
         self._columns = {side: _columns(self._readers[side], side, spec) for side in Side}
 
     def schema(self, side: Side) -> pa.Schema:
@@ -38,7 +47,7 @@ class LogBlocks:
     def read(self, side: Side, block: BlockId) -> pa.RecordBatch:
         """The shard's rows of a block, sorted by hash."""
         return self._readers[side].read(
-            block.commit, block.chunk, hash_range=self._range, columns=self._columns[side]
+            block.commit, block.chunk, hash_range=self._ranges[side], columns=self._columns[side]
         )
 
     def overlapping(self, side: Side, until: BlockId, low: int, high: int) -> Sequence[BlockId]:
@@ -55,7 +64,7 @@ class LogBlocks:
         return self._readers[side].category.removed_max_time.get(TIME, MIN_TIME)
 
 
-def _columns(reader: Reader, side: Side, spec: JoinSpec) -> tuple[str, ...]:
+def _columns(reader: Reader, side: Side, spec: AnySpec) -> tuple[str, ...]:
     wanted = dict.fromkeys((HASH, TIME, *spec.columns(side)))
     if not set(wanted) <= set(reader.category.schema.names):
         # The worker may have opened the category before an update of the application added columns.
