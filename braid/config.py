@@ -59,10 +59,16 @@ class AppConfig(BaseModel):
     stream_time: Literal["calibrated", "ascending"] = Field(
         "calibrated", description="Stream-time estimator."
     )
-    percentile: float = Field(
-        1.0, gt=0, lt=50, description="Share of rows, in percent, that may arrive behind stream time."
+    percentile: float | None = Field(
+        None,
+        gt=0,
+        lt=50,
+        description="Share of rows, in percent, that may arrive behind stream time. By default 5 for a "
+        "stream whose late rows find their partners in the log, else 1.",
     )
-    slack: Duration = Field(60_000_000, ge=0, description="How far one stream may run ahead of the other.")
+    slack: Duration = Field(
+        60_000_000, ge=0, description="How far one stream may run ahead of where the other one needs it."
+    )
     idle_timeout: Duration = Field(
         30_000_000, ge=0, description="Silence after which a stream stops holding back the other one."
     )

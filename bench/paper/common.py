@@ -38,7 +38,7 @@ def figure(name: str, rows: int = 1, width: float = 6.4, height: float = 2.6) ->
 def run(left: Stream, right: Stream, bounds: tuple[int, int], interval: int, **options: object) -> Simulation:
     """A simulation with some options, and a line about it on the terminal."""
     started = time.perf_counter()
-    settings = AppConfig.model_validate({"shards": 1, **options})
+    settings = AppConfig.model_validate({"shards": 1, "percentile": 1, **options})
     found = simulate(left, right, bounds, settings, interval=interval)
     print(f"{bounds[0] / MINUTE:.0f}..{bounds[1] / MINUTE:.0f} min {options}: {summary(found)}")
     print(f"  {time.perf_counter() - started:.0f} s")

@@ -226,12 +226,8 @@ class _Work:
                     self._accept_late(side, found)
 
     def _accept_late(self, side: Side, found: Found) -> None:
-        # A decided row of the other side may have been padded, or matched once: such a pair comes too late.
-        allowed = not self._spec.type.pads(side.other) and (
-            self._spec.match is MatchMode.ALL or (side is Side.LEFT and not self._spec.consume)
-        )
         own, pairs = self._buffers[side].store, found.pairs
-        if allowed:
+        if side in self._spec.rescued:
             self._counts["rescued"] += len(pairs.left)
             self._accept(*((own, found.guests) if side is Side.LEFT else (found.guests, own)), pairs)
         elif len(pairs.left):

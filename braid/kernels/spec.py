@@ -132,6 +132,21 @@ class JoinSpec:
             )
         object.__setattr__(self, "key_columns", tuple(f"{KEY}{i}" for i in range(self.keys)))
 
+    @property
+    def rescued(self) -> tuple[Side, ...]:
+        """Sides whose late rows find their partners in the log and may still be emitted with them.
+
+        Not where the partner may have been padded already, or may have had its one match.
+        """
+        if not self.late_lookup:
+            return ()
+        sides = []
+        if not self.type.pads(Side.RIGHT) and not self.consume:
+            sides.append(Side.LEFT)
+        if not self.type.pads(Side.LEFT) and self.match is MatchMode.ALL:
+            sides.append(Side.RIGHT)
+        return tuple(sides)
+
     def columns(self, side: Side) -> tuple[str, ...]:
         """All payload columns that the join reads of `side`: output, keys and residual operands."""
         names = [c.column for c in self.output if c.side is side]

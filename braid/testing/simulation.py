@@ -97,7 +97,7 @@ class _Run:
         self._streams, self._spec, self._options, self._interval = streams, spec, options, interval
         self._cuts = {side: list(cut(streams[side], interval, options.chunk_rows)) for side in Side}
         self._inputs = {side: SimulatedInput(log, side, streams[side], options) for side in Side}
-        pacing = PacingConfig.of(options, spec.upper)
+        pacing = PacingConfig.of(options, spec.upper, rescued=[side.value for side in spec.rescued])
         self._recorders = {Side.LEFT: Recorder(pacing.left), Side.RIGHT: Recorder(pacing.right)}
         self._pacing = replace(
             pacing,

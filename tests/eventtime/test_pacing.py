@@ -53,10 +53,10 @@ def test_right_is_paused_when_it_is_ahead_of_the_window() -> None:
     assert found.pause.describe() == "right is paused: ahead of left by 120.0 s; left has nothing to read"
 
 
-def test_left_is_paused_when_its_window_is_not_covered_yet() -> None:
+def test_left_is_paused_when_it_is_ahead_of_right() -> None:
     left, right = stream(*range(0, 30)), stream(20)
     found = next_offset(Offset.start(0), left, right, config(), now=0)
-    assert minutes(found) == (12, 20)
+    assert minutes(found) == (22, 20)
     assert found.pause.side == "left"
 
 
