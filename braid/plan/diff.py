@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from braid.config import AppConfig, parse_options
 from braid.kernels.side import Side
+from braid.plan import words
 from braid.plan.names import OPERAND, category, raw
-from braid.plan.stages import JoinStage, Plan, Projection, Sink, SlicerStage, Source, Stage
+from braid.plan.stages import FOREVER, JoinStage, Plan, Projection, Sink, SlicerStage, Source, Stage
 from braid.plan.text import duration, left_buffering, right_buffering, window
 from braid.plan.update_rules import OPTION_KINDS, UPDATE_RULES, UpdateRule, Verdict
 
@@ -71,9 +72,9 @@ def _changes(old: Plan, new: Plan) -> Iterator[Change]:
     yield from _options(before.config, after.config)
     for name in [*after.joins, *(name for name in before.joins if name not in after.joins)]:
         if name not in before.joins:
-            yield Change("join.added", f"join {name}", f"window {_window(after.joins[name])}")
+            yield Change("join.added", f"join {name}", _shape(after.joins[name]))
         elif name not in after.joins:
-            yield Change("join.removed", f"join {name}", f"window {_window(before.joins[name])}")
+            yield Change("join.removed", f"join {name}", _shape(before.joins[name]))
         else:
             yield from _join(before, after, name)
     for name in [*after.tables, *(name for name in before.tables if name not in after.tables)]:
@@ -135,7 +136,10 @@ def _options(old: AppConfig, new: AppConfig) -> Iterator[Change]:
 def _join(before: _Index, after: _Index, name: str) -> Iterator[Change]:
     old, new = before.joins[name], after.joins[name]
     subject = f"join {name}"
-    back = left_buffering(new.upper) + right_buffering(new.lower) + after.config.slack
+    endless = max(new.upper, -new.lower) >= FOREVER
+    window_ = left_buffering(new.upper) + right_buffering(new.lower)
+    back = None if endless else window_ + after.config.slack
+    yield from _pairing(old, new, back)
     for what in ("type", "match"):
         was, now = getattr(old, what), getattr(new, what)
         if was != now:
@@ -143,7 +147,8 @@ def _join(before: _Index, after: _Index, name: str) -> Iterator[Change]:
     old_keys, new_keys = (_keys(index, name) for index in (before, after))
     if old_keys != new_keys:
         yield Change("join.keys", subject, f"{_list(old_keys)} -> {_list(new_keys)}", back)
-    if (old.lower, old.upper) != (new.lower, new.upper):
+    windows = old.series is None and new.series is None
+    if windows and (old.lower, old.upper) != (new.lower, new.upper):
         yield Change(_window_change(old, new), subject, f"{_window(old)} -> {_window(new)}")
     for side in Side:
         yield from _side(before, after, name, side, back)
@@ -151,7 +156,25 @@ def _join(before: _Index, after: _Index, name: str) -> Iterator[Change]:
     yield from _after(before, after, old, new)
 
 
-def _side(before: _Index, after: _Index, name: str, side: Side, back: int) -> Iterator[Change]:
+def _pairing(old: JoinStage, new: JoinStage, back: int | None) -> Iterator[Change]:
+    """Changes of how two rows become a pair, and of when rows without a partner come out."""
+    subject = f"join {new.name}"
+    if words.pairing(old) != words.pairing(new):
+        yield Change("join.kind", subject, f"{words.pairing(old)} -> {words.pairing(new)}", back)
+    elif old.within != new.within:
+        narrower = new.within is not None and (old.within is None or new.within < old.within)
+        kind = "join.within_narrowed" if narrower else "join.within_widened"
+        detail = f"{words.distance(old.within)} -> {words.distance(new.within)}"
+        yield Change(kind, subject, detail, None if narrower else back)
+    if old.consume != new.consume:
+        once = {False: "right rows match any number of times", True: "right rows match once"}
+        yield Change("join.consume", subject, f"{once[old.consume]} -> {once[new.consume]}", back)
+    if old.pad_after != new.pad_after:
+        waits = ["on close" if w is None else f"after {duration(w)}" for w in (old.pad_after, new.pad_after)]
+        yield Change("join.unmatched", subject, " -> ".join(waits))
+
+
+def _side(before: _Index, after: _Index, name: str, side: Side, back: int | None) -> Iterator[Change]:
     old, new = before.slicer(name, side), after.slicer(name, side)
     assert old.join_input is not None
     assert new.join_input is not None
@@ -168,12 +191,13 @@ def _side(before: _Index, after: _Index, name: str, side: Side, back: int) -> It
         kind = "added" if live[0] is None else "removed" if live[1] is None else "changed"
         replay = back if kind == "added" else None
         yield Change(f"join.live_{kind}", subject, f"{live[0] or 'all'} -> {live[1] or 'all'}", replay)
+    yield from _lookups(subject, old, new)
     if old.filter != new.filter:
         yield Change("filter.changed", subject, f"{old.filter or 'all'} -> {new.filter or 'all'}")
     yield from _columns(subject, old.columns, new.columns, typed=True)
 
 
-def _residual(before: _Index, after: _Index, name: str, back: int) -> Iterator[Change]:
+def _residual(before: _Index, after: _Index, name: str, back: int | None) -> Iterator[Change]:
     old, new = before.joins[name], after.joins[name]
     if old.residual == new.residual:
         return
@@ -208,12 +232,25 @@ def _table(name: str, before: _Index, after: _Index) -> Iterator[Change]:
         yield from _source(subject, old.source, new.source, None)
     if (old.sink.kind, old.sink.name) != (new.sink.kind, new.sink.name):
         yield Change("sink.changed", subject, f"{_place(old.sink)} -> {_place(new.sink)}")
-    elif (old.sink.options, old.sink.shard_by) != (new.sink.options, new.sink.shard_by):
-        yield Change("sink.options", subject, "options or SHARD BY")
+    elif old.sink.keys != new.sink.keys:
+        yield Change("sink.keys", subject, f"{', '.join(old.sink.keys)} -> {', '.join(new.sink.keys)}")
+    elif _settings(old.sink) != _settings(new.sink):
+        yield Change("sink.options", subject, "options, values or SHARD BY")
     yield from _rows(subject, old, new)
 
 
+def _settings(sink: Sink) -> tuple[object, ...]:
+    return sink.options, sink.shard_by, sink.values
+
+
+def _lookups(subject: str, old: Stage, new: Stage) -> Iterator[Change]:
+    if old.lookups != new.lookups:
+        before, after = ("; ".join(map(words.lookup, stage.lookups)) or "none" for stage in (old, new))
+        yield Change("lookup.changed", subject, f"{before} -> {after}")
+
+
 def _rows(subject: str, old: Stage, new: Stage) -> Iterator[Change]:
+    yield from _lookups(subject, old, new)
     if old.filter != new.filter:
         yield Change("filter.changed", subject, f"{old.filter or 'all'} -> {new.filter or 'all'}")
     same_place = (old.sink.kind, old.sink.name) == (new.sink.kind, new.sink.name)
@@ -226,6 +263,9 @@ def _source(subject: str, old: Source, new: Source, back: int | None) -> Iterato
         yield Change("input.options", subject, "options of the source")
     if old.time_unit != new.time_unit:
         yield Change("input.time_unit", subject, f"{old.time_unit} -> {new.time_unit}", back)
+    if old.ordered != new.ordered:
+        order = {False: "in any order", True: "ordered"}
+        yield Change("input.ordered", subject, f"{order[old.ordered]} -> {order[new.ordered]}")
 
 
 def _columns(
@@ -271,6 +311,10 @@ def _keys(index: _Index, name: str) -> list[str]:
 
 def _list(items: list[str]) -> str:
     return " and ".join(items) or "no key"
+
+
+def _shape(stage: JoinStage) -> str:
+    return f"window {_window(stage)}" if stage.series is None else words.pairing(stage)
 
 
 def _window(stage: JoinStage) -> str:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 from braid.kernels.predicate import And, Compare, IsNull, Not, Or, Predicate, Truth
 from braid.kernels.side import Side
+from braid.plan import words
 from braid.plan.expressions import quote
 from braid.plan.names import OPERAND
 from braid.plan.stages import JoinStage, Plan, Projection, Sink, SlicerStage, Source, Stage
-from braid.plan.text import duration, left_buffering, right_buffering, window
+from braid.plan.text import window
 
 
 @dataclass
@@ -55,15 +56,14 @@ def explain_mermaid(plan: Plan) -> str:
     for position, stage in enumerate(plan.stages):
         node = f"s{position}"
         if isinstance(stage, JoinStage):
-            label = (
-                f"{stage.type.value} join {stage.name}<br/>{window(stage.lower, stage.upper)}"
-                f"<br/>match {stage.match.value}"
-            )
+            bound = window(stage.lower, stage.upper) if stage.series is None else words.distance(stage.within)
+            label = f"{words.title(stage)}<br/>{bound}".replace(", match", "<br/>match")
             sources = [("scribe", stage.left), ("scribe", stage.right)]
         else:
             label = f"slicer {stage.name}"
             sources = [(stage.source.kind, stage.source.name)]
         lines.append(f"  {node}[{_mermaid(label)}]")
+        sources += [("lookup", lookup.table) for lookup in stage.lookups]
         for kind, name in sources:
             lines.append(f"  {place(f'{kind} {name}', '[({})]')} --> {node}")
         lines.append(f"  {node} --> {place(_place(stage.sink), '[({})]')}")
@@ -102,6 +102,7 @@ def _stage(stage: Stage, writers: dict[str, Stage], shown: set[str]) -> Node:
     if isinstance(stage, JoinStage):
         return _join(stage, writers, shown)
     node = Node(f"slicer {stage.name} -> {_place(stage.sink)}")
+    node.children += _lookups(stage)
     node.children += _filter("keep rows with", stage.filter)
     if stage.sink.shard_by:
         node.children.append(Node(f"shard by {stage.sink.shard_by}"))
@@ -115,29 +116,31 @@ def _join(stage: JoinStage, writers: dict[str, Stage], shown: set[str]) -> Node:
     title = f"table {stage.table}" if stage.table else f"view {stage.sink.name}"
     node = Node(f"{title} -> {_place(stage.sink)}")
     post = Node("post-join slicer")
+    post.children += _lookups(stage)
     post.children += _filter("keep rows with", stage.filter)
     post.children += _columns("evaluate after the join", stage.columns)
-    if stage.sink.time_columns:
-        post.children.append(Node(f"event times: {', '.join(stage.sink.time_columns)}"))
-    join = Node(f"{stage.type.value} join {stage.name}, match {stage.match.value}")
-    join.children.append(Node(f"window: right time - left time in {window(stage.lower, stage.upper)}"))
+    if stage.watermarks:
+        post.children.append(Node("watermarks", [Node(text) for text in words.watermarks(stage)]))
+    join = Node(words.title(stage))
+    join.children.append(Node(words.matching(stage)))
     join.children.append(Node(f"on: {_keys(slicers) or 'no key, time only'}"))
+    join.children += [Node(text) for text in (words.sharding(stage), words.unmatched(stage)) if text]
     if stage.residual is not None:
         join.children.append(Node(f"and: {predicate_text(stage.residual, _operands(slicers))}"))
-    waits = {Side.LEFT: left_buffering(stage.upper), Side.RIGHT: right_buffering(stage.lower)}
     for side in Side:
         slicer = slicers[side]
         assert isinstance(slicer, SlicerStage)
-        join.children.append(_slicer(side, slicer, waits[side], writers, shown))
+        join.children.append(_slicer(side, slicer, words.buffering(stage, side), writers, shown))
     post.children.append(join)
     node.children.append(post)
     return node
 
 
-def _slicer(side: Side, stage: SlicerStage, wait: int, writers: dict[str, Stage], shown: set[str]) -> Node:
+def _slicer(side: Side, stage: SlicerStage, wait: str, writers: dict[str, Stage], shown: set[str]) -> Node:
     join_input = stage.join_input
     assert join_input is not None
-    node = Node(f"{side.value} slicer -> {stage.sink.name}, buffered {duration(wait)}")
+    node = Node(f"{side.value} slicer -> {stage.sink.name}, buffered {wait}")
+    node.children += _lookups(stage)
     node.children += _filter("keep rows with", stage.filter)
     node.children.append(Node(f"event time: {join_input.time.sql}"))
     keys = ", ".join(f"{c.sql} {c.type}" for c in join_input.keys)
@@ -161,23 +164,28 @@ def _input(source: Source, writers: dict[str, Stage], shown: set[str]) -> Node:
             return _stage(stage, writers, shown)
         return Node(f"read {source.name}, shown above")
     columns = ", ".join(f"{c.name} {c.type}" for c in source.columns)
-    time = f", time {source.time} in {source.time_unit}" if source.time else ""
+    ordered = ", ordered" if source.ordered else ""
+    time = f", time {source.time} in {source.time_unit}{ordered}" if source.time else ""
     return Node(f"read {source.kind} {source.name} ({columns}){time}")
 
 
-def _filter(words: str, sql: str | None) -> Iterable[Node]:
-    return [] if sql is None else [Node(f"{words} {_readable(sql)}")]
+def _lookups(stage: Stage) -> Iterable[Node]:
+    return [Node(_readable(words.lookup(lookup))) for lookup in stage.lookups]
 
 
-_RAW = re.compile(r"in_(left|right)__(\w+)")
+def _filter(start: str, sql: str | None) -> Iterable[Node]:
+    return [] if sql is None else [Node(f"{start} {_readable(sql)}")]
+
+
+_RAW = re.compile(r"in_(left|right|previous|next)__(\w+)")
 
 
 def _readable(sql: str) -> str:
-    """Columns that the planner carries through a join, written as `left.x` and `right.x`."""
+    """Columns that the planner carries through a join, written as `left.x`, `right.x` or `previous.x`."""
     return _RAW.sub(r"\1.\2", sql)
 
 
-def _columns(words: str, columns: Sequence[Projection]) -> Iterable[Node]:
+def _columns(start: str, columns: Sequence[Projection]) -> Iterable[Node]:
     """Expressions in full; columns that are only passed on, in one line."""
     computed, passed = [], []
     for c in columns:
@@ -187,7 +195,7 @@ def _columns(words: str, columns: Sequence[Projection]) -> Iterable[Node]:
         else:
             computed.append(f"{_readable(c.name)} = {_readable(c.sql)}")
     if computed:
-        yield Node(f"{words}: {', '.join(computed)}")
+        yield Node(f"{start}: {', '.join(computed)}")
     if passed:
         yield Node(f"pass on: {', '.join(passed)}")
 

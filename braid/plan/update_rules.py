@@ -62,6 +62,18 @@ UPDATE_RULES: dict[str, UpdateRule] = {
     "join.match": UpdateRule(
         Verdict.REPLAYED, "pending rows remember their matches differently per match mode", _NEW_VIEW
     ),
+    "join.kind": UpdateRule(
+        Verdict.REPLAYED, "each kind of join keeps other rows, and other notes on them", _NEW_VIEW
+    ),
+    "join.within_widened": UpdateRule(
+        Verdict.REPLAYED, "neighbours that were too far away have been forgotten", _NEW_VIEW
+    ),
+    "join.within_narrowed": UpdateRule(Verdict.KEPT, "rows that are too far away now are forgotten"),
+    "join.consume": UpdateRule(
+        Verdict.REPLAYED, "which right rows have been taken is not known of earlier matches", _NEW_VIEW
+    ),
+    "join.unmatched": UpdateRule(Verdict.KEPT, "rows that wait come out when the new rule says so"),
+    "lookup.changed": UpdateRule(Verdict.KEPT, "rows from now on are looked up in the new way"),
     "join.keys": UpdateRule(
         Verdict.REPLAYED,
         "blocks are hashed, sorted and sharded by the key, so both inputs are sliced again",
@@ -111,6 +123,9 @@ UPDATE_RULES: dict[str, UpdateRule] = {
         Verdict.REPLAYED,
         "event times in older blocks were read in the old unit, so this input is sliced again",
     ),
+    "input.ordered": UpdateRule(
+        Verdict.KEPT, "stream time stays where it is, and moves on in the new way from there"
+    ),
     "table.added": UpdateRule(Verdict.KEPT, "nothing that runs is touched"),
     "table.removed": UpdateRule(Verdict.KEPT, "what it has stored stays"),
     "table.moved": UpdateRule(
@@ -118,6 +133,11 @@ UPDATE_RULES: dict[str, UpdateRule] = {
     ),
     "sink.changed": UpdateRule(
         Verdict.KEPT, "new rows go to the new place; what is stored stays where it is"
+    ),
+    "sink.keys": UpdateRule(
+        Verdict.REFUSED,
+        "records that are stored already are found by the old key",
+        ("store them in another table, and look them up there",),
     ),
     "sink.options": UpdateRule(Verdict.KEPT, "new rows are stored with the new options"),
 }

@@ -11,15 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import sqlglot
 
+from braid.config import AppConfig
 from braid.kernels.blocks import BlockId
-from braid.kernels.interval import IntervalJoin
+from braid.kernels.join import open_join
 from braid.kernels.side import Side
-from braid.kernels.spec import HASH, LIVE, MAX_TIME, MIN_TIME, TIME, JoinSpec
+from braid.kernels.spec import HASH, LIVE, MAX_TIME, MIN_TIME, TIME
 from braid.kernels.step import Step
-from braid.plan.stages import JoinStage, Plan, Projection, SlicerStage
+from braid.plan.specs import join_spec
+from braid.plan.stages import JoinStage, LookupJoin, Plan, Projection, SlicerStage
 
 Rows = Mapping[str, pa.Table]
-"""Tables by the name of their category, topic or glob."""
+"""Tables by the name of their category, topic, glob or lookup table."""
 
 
 @cache
@@ -63,6 +65,18 @@ def evaluate(table: pa.Table, columns: list[Projection], where: str | None, extr
         field = pa.field(column.name, arrow_type(column.type))
         result = result.set_column(position, field, result.column(position).cast(field.type))
     return result
+
+
+def look_up(table: pa.Table, lookup: LookupJoin, stored: pa.Table) -> pa.Table:
+    """The rows with what is found for them, under the names that the stage's expressions use."""
+    found = connection()
+    found.register("rows_in", table)
+    found.register("looked_up", stored)
+    columns = "".join(f', looked_up."{c.column}" AS "{c.name}"' for c in lookup.columns)
+    keys = " AND ".join(f'looked_up."{key.name}" = ({to_duckdb(key.sql)})' for key in lookup.keys)
+    return found.sql(
+        f"SELECT rows_in.*{columns} FROM rows_in {lookup.type.value.upper()} JOIN looked_up ON {keys}"
+    ).to_arrow_table()
 
 
 def slice_rows(stage: SlicerStage, table: pa.Table) -> pa.Table:
@@ -117,12 +131,9 @@ class Blocks:
 
 
 def join_rows(stage: JoinStage, left: pa.Table, right: pa.Table, rng: random.Random) -> pa.Table:
-    spec = JoinSpec(
-        stage.type, stage.lower, stage.upper, stage.keys, stage.output, stage.match, stage.residual
-    )
     blocks = Blocks({Side.LEFT: left, Side.RIGHT: right}, rng)
     waiting = {side: list(blocks.blocks[side]) for side in Side}
-    join = IntervalJoin(spec, blocks)
+    join = open_join(join_spec(stage, AppConfig()), blocks)
     results = []
     while any(waiting.values()):
         admitted = {side: [waiting[side].pop(0) for _ in waiting[side][: rng.randint(0, 2)]] for side in Side}
@@ -137,8 +148,13 @@ def run(plan: Plan, inputs: Rows, seed: int = 0) -> dict[str, pa.Table]:
     stored: dict[str, pa.Table] = dict(inputs)
     for stage in plan.stages:
         if isinstance(stage, SlicerStage):
-            stored[stage.sink.name] = slice_rows(stage, stored[stage.source.name])
+            rows = stored[stage.source.name]
+            for lookup in stage.lookups:
+                rows = look_up(rows, lookup, stored[lookup.table])
+            stored[stage.sink.name] = slice_rows(stage, rows)
         else:
             joined = join_rows(stage, stored[stage.left], stored[stage.right], rng)
+            for lookup in stage.lookups:
+                joined = look_up(joined, lookup, stored[lookup.table])
             stored[stage.sink.name] = evaluate(joined, list(stage.columns), stage.filter)
     return {name: table for name, table in stored.items() if name not in inputs}
