@@ -36,3 +36,7 @@ class StateError(BraidError):
 
 class RunError(BraidError):
     """An application cannot be started, or cannot go on."""
+
+
+class StoreError(BraidError):
+    """A table of a store does not exist, or cannot be written or read."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from braid.cli import data, language, running
+from braid.cli import data, language, lookup, running
 from braid.cli.errors import BraidGroup
 
 app = typer.Typer(
@@ -16,5 +16,5 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-for group in (language, running, data):
+for group in (language, running, data, lookup):
     group.register(app)

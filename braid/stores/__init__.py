@@ -1,0 +1,1 @@
+"""Stores beside the log: tables that applications write, look up and query."""
