@@ -34,6 +34,7 @@ MAX_DEPTH = 120
 KEYWORDS = (
     *("CREATE", "APPLICATION", "INPUT", "TABLE", "VIEW", "WITH", "FROM", "SELECT", "WHERE", "JOIN", "INNER"),
     *("LEFT", "RIGHT", "FULL", "OUTER", "ON", "MATCH", "STORAGE", "SHARD", "TIME", "IN", "AS", "AND", "OR"),
+    *("TIMESERIES", "SPARSE", "ASOF", "WITHIN", "LOOKUP", "CONSUME", "EMIT", "UNMATCHED", "ORDERED"),
     *("NOT", "BETWEEN", "INTERVAL", "CASE", "WHEN", "THEN", "ELSE", "END", "LIKE", "NULL", "IS", "CAST"),
 )
 """Words offered when a misspelt one is met."""

@@ -10,6 +10,7 @@ import pytest
 from braid.lang import compile_text
 from braid.lang.errors import CODES
 from braid.lang.functions import OUTSIDE, REPLAY
+from braid.plan.planner import plan
 
 TEXT = (Path(__file__).parents[2] / "docs" / "language.md").read_text()
 PROGRAM = re.findall(r"^```sql\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)[0]
@@ -28,9 +29,11 @@ def test_the_program_at_the_top():
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples(name):
     example = EXAMPLES[name]
-    statement = f"CREATE VIEW example AS {example}" if example.startswith("SELECT") else example
-    query = compile_text(f"{PREAMBLE} {statement};", "language.md")
+    if example.startswith("SELECT"):
+        example = f"CREATE VIEW example AS {example}; CREATE TABLE t AS SELECT * FROM example STORAGE CONSOLE"
+    query = compile_text(f"{PREAMBLE} {example};", "language.md")
     assert query.application.name == "ads"
+    assert plan(query).stages or not query.tables
 
 
 def test_there_is_an_example_for_every_clause_of_the_grammar():

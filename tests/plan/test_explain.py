@@ -72,6 +72,55 @@ def test_a_chain_carries_every_event_time() -> None:
     assert joins[1].sink.time_columns == ("delivered",)
 
 
+OTHERS = """
+CREATE APPLICATION shop;
+CREATE INPUT TABLE a (t, k, x) FROM SCRIBE("a") TIME t ORDERED;
+CREATE INPUT TABLE b (t, k, y DOUBLE) FROM SCRIBE("b") TIME t;
+CREATE VIEW near AS SELECT a.k, INTERPOLATE(b.y) AS y, d.name FROM a
+ASOF LEFT JOIN b MATCH_CONDITION (a.t >= b.t) ON a.k = b.k WITHIN INTERVAL '1 hour'
+LEFT JOIN LOOKUP("names") AS d ON d.key = a.k;
+CREATE VIEW pairs AS SELECT a.k FROM a TIMESERIES JOIN b;
+CREATE VIEW once AS SELECT a.k FROM a LEFT JOIN b ON b.t BETWEEN a.t AND a.t + INTERVAL '1 minute'
+MATCH FIRST CONSUME EMIT UNMATCHED AFTER INTERVAL '5 seconds';
+CREATE TABLE t1 AS SELECT * FROM near STORAGE LASER(table = "t1", key = (k));
+CREATE TABLE t2 AS SELECT * FROM pairs STORAGE CONSOLE;
+CREATE TABLE t3 AS SELECT * FROM once STORAGE CONSOLE;
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "table t1 -> laser t1",
+        "left asof join near__1",
+        "pairs: the last right row at or before the left row, at most 1 h apart",
+        "look up names by key = a__k: d__name = name string; or NULLs",
+        "previous.y + (next.y - previous.y)",
+        "time t in seconds, ordered",
+        "inner time-series join pairs",
+        "every row with its predecessor and its successor on the other side, at any distance",
+        "one shard, which sees all rows: both sides decide what is matched",
+        "buffered until the next one of the other side",
+        "left join once, match first, each right row once",
+        "unmatched rows: after a wait of 5 s, or when the window has closed",
+    ],
+)
+def test_other_joins(line: str) -> None:
+    assert line in explain(compile_text(OTHERS))
+
+
+def test_other_joins_in_mermaid() -> None:
+    text = explain(compile_text(OTHERS), "mermaid")
+    assert '[("lookup names")]' in text
+    assert "left asof join near__1<br/>at most 1 h apart" in text
+
+
+def test_watermarks_say_what_holds_them_back() -> None:
+    text = explain(compile_text(CHAIN))
+    assert "orders__at: min(left stream time, right stream time - 2 d)" in text
+    assert "delivered: min(left stream time, right stream time - 1 h)" in text
+
+
 def test_json_is_the_plan() -> None:
     compiled = compile_text(CHAIN)
     value = json.loads(explain(compiled, "json"))

@@ -108,6 +108,26 @@ def test_a_malformed_plan_is_refused(change: dict[str, object], message: str) ->
         plan_from_json(value)
 
 
+def test_plans_of_the_first_version_are_still_read() -> None:
+    plan = compile_text(FIGURE_3).plan
+    value = plan_to_json(plan)
+    assert isinstance(value["stages"], list)
+    for stage in value["stages"]:
+        assert isinstance(stage, dict)
+        for name in ("lookups", "watermarks", "series", "within", "inclusive", "consume", "pad_after"):
+            stage.pop(name, None)
+        for name in ("broadcast", "single_shard"):
+            stage.pop(name, None)
+        for part, names in (("sink", ("keys", "values")), ("source", ("ordered",))):
+            for name in names:
+                inner = stage.get(part, {})
+                assert isinstance(inner, dict)
+                inner.pop(name, None)
+        for column in stage.get("output") or ():
+            del column["neighbour"]
+    assert plan_from_json({**value, "schema_version": 1}) == plan
+
+
 def test_text_that_is_not_json_is_refused() -> None:
     with pytest.raises(SchemaError, match="not JSON"):
         loads("{")
