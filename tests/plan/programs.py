@@ -194,3 +194,64 @@ def random_rows(rng: random.Random, count: int, first: int = 0) -> pa.Table:
 def random_inputs(seed: int, least: int = 0) -> dict[str, pa.Table]:
     rng = random.Random(seed)
     return {name: random_rows(rng, rng.randint(least, least + 30)) for name in ("a", "b", "c")}
+
+
+SERIES_HEADS = [
+    "{kind} TIMESERIES JOIN {right}",
+    "{kind} TIMESERIES SPARSE JOIN {right}",
+    "ASOF {left} JOIN {right} MATCH_CONDITION (l.t >= r.t)",
+    "ASOF {left} JOIN {right} MATCH_CONDITION (l.t < r.t)",
+    "ASOF {left} JOIN {right} MATCH_CONDITION (l.t <= r.t)",
+]
+LOOKUPS = [
+    'LEFT JOIN LOOKUP("names") AS d ON d.key = l.k',
+    'JOIN LOOKUP("names") AS d ON d.key = l.s AND d.n = l.n + 1',
+    'JOIN LOOKUP("x") AS l2 ON l2.id = l.id LEFT JOIN LOOKUP("names") AS d ON d.key = l2.name',
+]
+
+
+@st.composite
+def other_programs(draw: st.DrawFn) -> str:
+    """Joins that DuckDB has no text for: time series, lookups, one-to-one matches, in chains."""
+    statements = ["CREATE APPLICATION app;"]
+    order = draw(st.sampled_from(["", " ORDERED"]))
+    statements += [
+        f'CREATE INPUT TABLE {name} ({COLUMNS}) FROM SCRIBE("{name}") TIME t{order};'
+        for name in ("a", "b", "c")
+    ]
+    items = [
+        "l.id AS lid",
+        "r.id AS rid",
+        *(f"{e} AS c{i}" for i, e in enumerate(draw(some(LEFT + BOTH, 3)))),
+    ]
+    head = draw(st.sampled_from([*SERIES_HEADS, "", ""]))
+    before, after = draw(st.sampled_from([(), *[(lookup,) for lookup in LOOKUPS]])), ""
+    if before:
+        items.append("d.name AS name")
+    elif draw(st.booleans()):
+        after = draw(st.sampled_from(LOOKUPS)).replace("= l.s ", "= COALESCE(r.s, l.s) ")
+        items.append("UPPER(d.name) AS name")
+    if head:
+        kind, left = draw(st.sampled_from(TYPES)), draw(st.sampled_from(["", "LEFT"]))
+        join = head.format(kind=kind, left=left, right="b AS r")
+        on = [*draw(some(KEYS, 2)), *(f"({c})" for c in draw(some(ONE_SIDED, 2)))]
+        join += f" ON {' AND '.join(on)}" if on else ""
+        if "ASOF" in join and draw(st.booleans()):
+            join += " MATCH NEAREST"
+        if "ASOF" in join and "<=" in join:
+            items += ["INTERPOLATE(r.x) AS ix", "COALESCE(PREVIOUS(r.n), NEXT(r.n)) AS near"]
+        join += " WITHIN INTERVAL '2 minutes'"
+    else:
+        on = [*draw(some(KEYS, 1)), draw(st.sampled_from(BOUNDS)), *draw(some(RESIDUALS, 1))]
+        join = f"LEFT JOIN b AS r ON {' AND '.join(on)}"
+        join += draw(st.sampled_from([" MATCH FIRST CONSUME", " EMIT UNMATCHED AFTER INTERVAL '3 seconds'"]))
+    chain = ""
+    if draw(st.booleans()):
+        items.append("q.id AS qid")
+        chain = "LEFT JOIN c AS q ON q.k = l.k AND q.t BETWEEN l.t AND l.t + INTERVAL '1 minute'"
+    parts = ["FROM a AS l", *before, join, after, chain]
+    select = f"SELECT {', '.join(items)}\n" + "\n".join(part for part in parts if part)
+    statements.append(f"CREATE VIEW joined AS {select}{where(draw(some(WHERE, 2)))};")
+    storage = draw(st.sampled_from(["CONSOLE", "LASER(table = 'out', key = (lid), ttl = '1 day')"]))
+    statements.append(f"CREATE TABLE result AS SELECT * FROM joined STORAGE {storage};")
+    return "\n\n".join(statements) + "\n"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from braid.api import compile_text, explain
 from braid.lang.errors import PqlError
-from tests.plan.programs import COLUMNS, programs
+from tests.plan.programs import COLUMNS, other_programs, programs
 
 WINDOW = "r.t BETWEEN l.t - INTERVAL '1 minute' AND l.t + INTERVAL '1 minute'"
 INPUTS = "\n".join(f'CREATE INPUT TABLE {t} ({COLUMNS}) FROM SCRIBE("{t}");' for t in "ab")
@@ -91,7 +91,7 @@ def test_views_that_blow_up_are_refused(expression: str, views: int) -> None:
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(programs(), st.integers(0, 2**20))
+@given(programs() | other_programs(), st.integers(0, 2**20))
 def test_a_tampered_rewritten_program_compiles_or_is_refused(text: str, seed: int) -> None:
     tampered = tamper(explain(compile_text(text), "pql"), random.Random(seed))
     try:

@@ -12,13 +12,13 @@ from braid.errors import SchemaError
 from braid.kernels.spec import JoinType
 from braid.plan.serialise import dumps, loads, plan_from_json, plan_to_json
 from braid.plan.stages import JoinStage, SlicerStage
-from tests.plan.programs import programs
+from tests.plan.programs import other_programs, programs
 
 FIGURE_3 = (Path(__file__).parent / "figure3.sql").read_text()
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(programs())
+@given(programs() | other_programs())
 def test_random_programs(text: str) -> None:
     compiled = compile_text(text)
     assert loads(dumps(compiled.plan)) == compiled.plan

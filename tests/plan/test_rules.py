@@ -13,7 +13,7 @@ from braid.plan.pql import print_query
 from braid.plan.rules.separate_sides import separate_sides
 from tests.plan import fixtures
 from tests.plan.oracle import answer, rows
-from tests.plan.programs import programs, random_inputs
+from tests.plan.programs import other_programs, programs, random_inputs
 
 CASES = [(rule, pair) for rule in RULES for pair in fixtures.read(rule.__name__)]
 IDS = [f"{rule.__name__}: {pair.title}" for rule, pair in CASES]
@@ -65,7 +65,7 @@ def test_each_step_means_the_same(text: str) -> None:
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(programs())
+@given(programs() | other_programs())
 def test_a_rewritten_query_is_left_alone(text: str) -> None:
     query = rewrite(compile_text(text))
     assert print_query(rewrite(query)) == print_query(query)
