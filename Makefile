@@ -14,7 +14,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 demo: $(STAMP)
-	@$(BIN)/python -m braid.testing
+	@$(BIN)/python examples/search/demo.py
 
 test: $(STAMP)
 	@$(BIN)/python -m pytest
