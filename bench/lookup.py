@@ -1,5 +1,3 @@
-"""Lookup tables: rows/s of writing, and of looking up every key of a table in random order."""
-
 from __future__ import annotations
 
 import argparse
@@ -52,7 +50,7 @@ def measure(kind: str, rows: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description="Write a lookup table, and look up all its keys in random order.")
     parser.add_argument("--rows", type=int, default=1_000_000)
     rows = parser.parse_args().rows
     print(f"{rows:,} rows, {BATCH:,} per batch   {'write/s':>12} {'cold get/s':>12} {'warm get/s':>12}")

@@ -156,6 +156,10 @@ class Database:
         options.disable_wal = True  # type: ignore[method-assign,assignment] # a property, whatever the stub says
         with naming(self.where):
             self._db.write(batch, options)
+        self._flush()
+
+    def _flush(self) -> None:
+        with naming(self.where):
             self._db.flush()
 
     def _check_end(self, last: bytes | None) -> None:
@@ -184,7 +188,11 @@ def naming(where: str) -> Iterator[None]:
                 where=where,
                 hint="restore the folder from a copy, or load the table again with --replace",
             ) from error
-        raise StoreError(f"RocksDB failed: {error}", where=where) from error
+        raise StoreError(
+            f"the table's files cannot be used: {error}",
+            where=where,
+            hint="check that the folder is there, who owns it, and that the disk is not full",
+        ) from error
 
 
 def _options(cache: Cache, create: bool) -> Options:

@@ -104,6 +104,12 @@ def apply(
     with LookupStore(home_root).open(table) as opened:
         times = None
         if time_column is not None:
+            if time_column not in batches.schema.names:
+                raise SchemaError(
+                    f"there is no column {time_column!r} with event times",
+                    where=f"lookup table {table}",
+                    hint=f"columns of the rows: {', '.join(batches.schema.names)}",
+                )
             times = batches.column(time_column)
             settings = opened.settings
             if time_column not in [*settings.key.names, *settings.value.names]:

@@ -12,6 +12,7 @@ from pyarrow import csv, json, parquet
 
 from braid.errors import SchemaError, StoreError
 from braid.stores.lookup.incoming import Rows
+from braid.stores.lookup.rows import check_columns
 from braid.stores.lookup.settings import Settings, declare, evolve
 from braid.stores.lookup.store import LookupStore
 
@@ -66,6 +67,7 @@ def load_file(
     existing = store.open(table).settings if store.has(table) and not replace else None
     with _naming(path):
         schema, batches = _read(path, existing)
+    check_columns(schema, str(path))
     missing = [name for name in key if name not in schema.names]
     if missing or not key:
         raise SchemaError(

@@ -6,10 +6,11 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from braid.errors import BraidError, StoreError
@@ -48,18 +49,16 @@ class LookupWriter:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._held = _hold(folder)
-        self._held.__enter__()
-        try:
+        with ExitStack() as held:
+            held.enter_context(_hold(folder))
             self._settings = Settings.load(folder)
             self._database = Database.write(folder / self._settings.data)
+            held.callback(self._database.close)
             version = check_version(self._settings, self._database)
             if version > self._settings.version:  # the last writer was stopped before it could say so
                 self._publish(version)
             _remove_others(folder, self._settings)
-        except BaseException:
-            self._held.__exit__(None, None, None)
-            raise
+            self._held = held.pop_all()
 
     def upsert(
         self, rows: Rows, *, writer: str, batch_id: int, now_us: int, times: pa.Array | None = None
@@ -136,8 +135,7 @@ class LookupWriter:
 
     def close(self) -> None:
         """Let others write."""
-        self._database.close()
-        self._held.__exit__(None, None, None)
+        self._held.close()
 
     def _publish(self, version: int) -> None:
         self._settings = replace(self._settings, version=version)
@@ -148,7 +146,8 @@ class LookupWriter:
         stored = self._database.get(incoming.keys.encoded.filter(pa.array(newest)).to_pylist())
         written, times = ValueCodec(self._settings.value).times(stored, self._database.where)
         if self._settings.ttl is not None:
-            times[written < now_us - self._settings.ttl] = NEVER  # gone, whether it was swept or not
+            # What is too old is gone, whether it was swept or not.
+            times = np.where(written < now_us - self._settings.ttl, NEVER, times)
         result: Mask = incoming.times[incoming.keys.rows[newest]] >= times
         return result
 
