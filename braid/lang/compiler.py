@@ -10,6 +10,7 @@ from braid.lang.errors import Note, Report
 from braid.lang.infer import Types, infer_types
 from braid.lang.joins import build_joins, condition, relation
 from braid.lang.lineage import event_times, time_column
+from braid.lang.lookups import check_stored
 from braid.lang.names import Names, ResolvedSelect, resolve_names
 from braid.lang.query import (
     Application,
@@ -55,6 +56,8 @@ def compile_text(text: str, filename: str = "<pql>") -> Query:
     views = tuple(view for view in map(builder.view, range(len(names.views))) if view is not None)
     tables = tuple(table for table in map(builder.table, range(len(names.tables))) if table is not None)
     _check_outputs(tables, names, report)
+    selects = [select for _, select in names.views] + [select for _, select, _ in names.tables]
+    check_stored(selects, tables, report)
     times = event_times(names.inputs, views, tables)
     inputs = tuple(builder.input(table, times.get(table.name.text, ())) for table in names.inputs)
     if not program.tables and not program.broken:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from braid.lang.errors import Note, Report
-from braid.lang.evidence import Term, Variable
+from braid.lang.evidence import Evidence, Strength, Term, Variable
+from braid.lang.lookups import stored_in
 from braid.lang.names import LookupTable, Names, ResolvedSelect
-from braid.lang.syntax import InputSyntax, Name
+from braid.lang.syntax import InputSyntax, Name, TableSyntax
 from braid.lang.typer import Typer
+from braid.lang.walk import article
 
 _ROUNDS = 6
 """Inference repeats until nothing changes; each round carries types through one more operation."""
@@ -100,6 +102,26 @@ def _walk(names: Names, terms: dict[Key, Term], report: Report | None, result: T
         if shard_by is not None:
             own = _lookup({"": table.name.text}, outputs)
             Typer(own, table.storage.span, report).of(shard_by)
+        if report is None:
+            _store(table, outputs, terms)
+
+
+def _store(table: TableSyntax, outputs: dict[Key, Term], terms: dict[Key, Term]) -> None:
+    """What a lookup table of the same program stores says what its columns are."""
+    place = stored_in(table.storage)
+    if place is None:
+        return
+    for (_, name), stored in outputs.items():
+        read = next(
+            (t for (owner, c), t in terms.items() if owner == place and c.lower() == name.lower()), None
+        )
+        if not isinstance(read, Variable):
+            continue
+        if isinstance(stored, Variable):
+            read.unite(stored)
+        elif stored is not None:
+            why = f"stored as {article(stored)} by table {table.name.text}"
+            read.add(Evidence(Strength.CERTAIN, stored, table.name.span, why))
 
 
 def _select(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
 from braid.lang import types
+from braid.lang.dialect import span_of
 from braid.lang.errors import Report
-from braid.lang.names import Part, ResolvedJoin
-from braid.lang.query import Lookup, LookupKey
+from braid.lang.names import LookupTable, Part, ResolvedJoin, ResolvedSelect
+from braid.lang.query import Lookup, LookupKey, Table
 from braid.lang.scope import relations_of
-from braid.lang.syntax import RelationSyntax
+from braid.lang.syntax import Call, RelationSyntax
 
 
 def build_lookup(
@@ -36,6 +37,51 @@ def build_lookup(
     if not keys:
         return None
     return Lookup(alias, syntax.relation.table.text, syntax.type, tuple(keys.values()), syntax.span, after)
+
+
+def stored_in(storage: Call) -> str | None:
+    """The lookup table that a storage maintains, as its readers know it."""
+    if storage.kind.text != "laser":
+        return None
+    named = {a.name.key if a.name is not None else "table": a.value for a in storage.arguments}
+    return LookupTable(named["table"]).key if "table" in named else None
+
+
+def check_stored(selects: Iterable[ResolvedSelect], tables: Iterable[Table], report: Report) -> None:
+    """Compare lookups with the tables of the same program that they read: their keys, and their columns."""
+    stored = {table.storage.name: table for table in tables if table.storage.kind == "laser"}
+    for select in selects:
+        for join in select.joins:
+            relation = join.syntax.relation
+            table = stored.get(relation.table.text) if relation.lookup else None
+            if table is not None and select.sound:
+                _compare(select, join, table, report)
+
+
+def _compare(select: ResolvedSelect, join: ResolvedJoin, table: Table, report: Report) -> None:
+    alias = join.syntax.relation.alias
+    keys = {name.lower() for name in table.storage.keys}
+    compared = {
+        side.name.lower()
+        for part in join.on
+        for side in (part.expression.args.get("this"), part.expression.args.get("expression"))
+        if isinstance(side, exp.Column) and side.table == alias.text
+    }
+    if compared != keys:
+        listed = " and ".join(f"{alias.text}.{name}" for name in table.storage.keys)
+        text = f"table {table.name} stores these records by {', '.join(table.storage.keys)}"
+        report.add("PQL414", join.syntax.on_span, text, f"compare {listed}, and nothing else")
+    known = keys | {name.lower() for name in table.storage.values}
+    places = [(item.expression, item.span) for item in select.items]
+    places += [(part.expression, part.span) for part in select.where]
+    places += [(part.expression, part.span) for other in select.joins for part in other.on]
+    for tree, span in places:
+        for column in tree.find_all(exp.Column):
+            if column.table == alias.text and column.name.lower() not in known:
+                names = [*table.storage.keys, *table.storage.values]
+                hint = report.suggest(column.name, names, listing="it stores")
+                text = f'table {table.name} stores no column "{column.name}"'
+                report.add("PQL202", span_of(column) or span, text, hint)
 
 
 def _key(part: Part, alias: str, earlier: frozenset[str]) -> LookupKey | None:

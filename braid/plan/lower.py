@@ -15,7 +15,7 @@ from braid.lang.query import InputTable, JoinSelect, Query, Select, Table, View
 from braid.plan.expressions import conjunction, quote, sql
 from braid.plan.joined import bounds_of, spread
 from braid.plan.looked_up import lower_lookups
-from braid.plan.names import LIVE, TIME, category, column_name, in_block, is_key, is_special
+from braid.plan.names import LIVE, TIME, category, column_name, in_block, is_key, is_special, join_view
 from braid.plan.neighbours import neighbour_of
 from braid.plan.stages import (
     Column,
@@ -53,7 +53,8 @@ def lower(query: Query) -> Plan:
             "which has no bound in time"
         )
         hint = f"add WITHIN INTERVAL '...' to join {join}"
-        span = next(view.span for view in query.views if isinstance(view.select, JoinSelect))
+        spans = {view.name: view.span for view in query.views}
+        span = spans.get(join_view(join), query.application.span)
         raise PqlError(query.source, [Diagnostic("PQL411", message, span, hint)])
 
     return Plan(query.application.name, with_watermarks(stages, refuse), query.application.options)

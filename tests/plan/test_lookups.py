@@ -99,7 +99,7 @@ def test_views_with_lookups_keep_apart() -> None:
     assert stage.filter == "d_2__rank IS NULL OR d_2__rank > 1"
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     kinds=st.tuples(*[st.sampled_from(TYPES)] * 3),
     bases=st.tuples(st.sampled_from("a"), st.sampled_from("ab"), st.sampled_from("abc")),
@@ -217,3 +217,39 @@ def test_a_symmetric_join_chooses_rows_that_are_further_back() -> None:
     first = next(stage for stage in plan.stages if isinstance(stage, JoinStage))
     assert [(time.column, time.lag) for time in first.watermarks] == [("a__t", 5 * MINUTE), ("b__t", 0)]
     assert (first.lower, first.upper) == (-5 * MINUTE, 5 * MINUTE)
+
+
+def test_types_of_a_lookup_are_those_of_the_table_that_stores_it() -> None:
+    text = f"""
+        CREATE APPLICATION app; CREATE INPUT TABLE a ({COLUMNS}) FROM SCRIBE("a") TIME t;
+        CREATE TABLE last AS SELECT k, m, t FROM a STORAGE LASER(table = "last", key = (k));
+        CREATE TABLE out AS SELECT a.id, d.m, d.T AS seen FROM a JOIN LOOKUP("last") AS d ON d.k = a.s
+        STORAGE CONSOLE;
+    """
+    out = next(stage for stage in compile_text(text).plan.stages if stage.name == "out")
+    assert [(c.column, c.type) for c in out.lookups[0].columns] == [("T", "timestamp"), ("m", "int")]
+
+
+def test_one_to_one_matches_go_by_event_time_then_arrival() -> None:
+    select = f"SELECT a.id, b.id AS bid FROM a LEFT JOIN b ON a.k = b.k AND b.t {WINDOW.format('a')}"
+    inputs = random_inputs(12, 40)
+    found = rows(run(plan_of(f"{select} MATCH FIRST CONSUME"), inputs, 12)["out"])
+    left, right = (
+        [{**row, "n": n} for n, row in enumerate(inputs[name].to_pylist()) if row["t"] and row["k"]]
+        for name in "ab"
+    )
+    taken: dict[int, int] = {}
+    for row in sorted(left, key=lambda row: (row["t"], row["n"])):
+        near = [
+            other
+            for other in sorted(right, key=lambda other: (other["t"], other["n"]))
+            if other["k"] == row["k"]
+            and -60 <= (other["t"] - row["t"]).total_seconds() <= 120
+            and other["id"] not in taken.values()
+        ]
+        if near:
+            taken[row["id"]] = near[0]["id"]
+    # Columns are in order of name: bid, id.
+    expected = {(taken.get(row["id"]), row["id"]): 1 for row in inputs["a"].to_pylist()}
+    assert found == expected
+    assert len(taken) > 10
