@@ -107,6 +107,9 @@ class Application:
             launcher = Launcher(session, self.home, self.plan, self._options)
             launcher.prepare()
             for stage in self.plan.stages:
+                launcher.build(stage)
+            # Joins take longest to start, and meanwhile slicers give them something to do.
+            for stage in sorted(self.plan.stages, key=lambda stage: isinstance(stage, SlicerStage)):
                 bounded = self._drain and not upstream(self.plan, stage)
                 self._queries[stage.name] = Supervised(partial(launcher.start, stage, available_now=bounded))
                 if launcher.relayed(stage):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from braid.log.log import Log
 from braid.plan.stages import JoinStage, Plan, Sink, SlicerStage, Stage
 from braid.spark import deadletter
 from braid.spark.arrowexpr import compile_columns
+from braid.spark.arrowslicer import ArrowSlicer
 from braid.spark.category import CategorySource
 from braid.spark.inputs import Inputs
 from braid.spark.join import RESULTS, Direct, JoinConfig, JoinProcessor, decode
@@ -58,12 +59,15 @@ class Launcher:
         What to run.
     options
         The application's options.
+    built
+        Stages that are ready to start.
     """
 
     session: SparkSession
     home: AppHome
     plan: Plan
     options: AppConfig
+    built: dict[str, tuple[DataFrame, WriterConfig]] = field(default_factory=dict)
 
     @property
     def log(self) -> Log:
@@ -81,13 +85,16 @@ class Launcher:
         with activated(self.session):
             return self._start(stage, available_now)
 
+    def build(self, stage: Stage) -> None:
+        """Make a stage ready to start, with its category, which those that read it need."""
+        with activated(self.session):
+            self.built[stage.name] = self._build(stage)
+
+    def _build(self, stage: Stage) -> tuple[DataFrame, WriterConfig]:
+        return self._join(stage) if isinstance(stage, JoinStage) else self._slice(stage)
+
     def _start(self, stage: Stage, available_now: bool) -> StreamingQuery:
-        if isinstance(stage, JoinStage):
-            frame, config = self._join(stage)
-        else:
-            frame = self._slice(stage)
-            config = self._sink(stage, frame.schema)
-            frame = frame.drop(*config.copies)
+        frame, config = self.built.pop(stage.name) if stage.name in self.built else self._build(stage)
         sink = TableSink if stage.sink.kind == "hive" else BlockSink
         writer = frame.writeStream.format(sink.name()).option("config", config.to_json())
         return self._run(writer, stage.name, available_now)
@@ -121,9 +128,17 @@ class Launcher:
 
     # -- frames -----------------------------------------------------------------------------------
 
-    def _slice(self, stage: SlicerStage) -> DataFrame:
+    def _slice(self, stage: SlicerStage) -> tuple[DataFrame, WriterConfig]:
         inputs = Inputs(self.session, self.home.home.log_root, self.options.batch_rows)
-        return slice_rows(stage, inputs, self.options)
+        frame = slice_rows(stage, inputs, self.options)
+        config = self._sink(stage, frame.schema)
+        stored = inputs.parquet_schema(stage.source)
+        if stored is not None:
+            target = self.log.open(config.target).schema
+            slicer = ArrowSlicer.plan(stage, stored, target, self.options.max_future)
+            if slicer is not None:
+                return inputs.paths(stage.source), replace(config, slicer=slicer.to_dict(), copies={})
+        return frame.drop(*config.copies), config
 
     def _join(self, stage: JoinStage) -> tuple[DataFrame, WriterConfig]:
         root = self.home.home.log_root

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StringType, StructField, StructType
 
 from braid.errors import RunError, SchemaError
@@ -14,11 +19,13 @@ from braid.log.category import Category
 from braid.log.layout import RAW_COLUMN
 from braid.log.log import Log
 from braid.plan.stages import Source
+from braid.spark.arrowslicer import NOW, PATH
 from braid.spark.category import CategorySource
 from braid.spark.parse import parse_json, parse_texts, parse_typed
-from braid.spark.types import spark_schema
+from braid.spark.types import arrow_schema, spark_schema
 
 KAFKA_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+_BINARY_FILES = "path string, modificationTime timestamp, length bigint, content binary"
 _FILE_BYTES = str(256 * 2**20)
 """Input of a micro-batch over files, unless the program says otherwise: large, but the join can begin."""
 
@@ -63,6 +70,26 @@ class Inputs:
             .load()
         )
 
+    def parquet_schema(self, source: Source) -> pa.Schema | None:
+        """The declared columns of Parquet files as they are stored; None for other sources and layouts."""
+        if source.kind != "files" or source.format != "parquet":
+            return None
+        frame = self.session.read.parquet(source.name)
+        files, names = frame.inputFiles(), [column.name for column in source.columns]
+        if not files:
+            return None
+        filesystem, path = fs.FileSystem.from_uri(files[0])
+        own = pq.read_schema(path, filesystem=filesystem)
+        if not set(names) <= set(own.names):
+            return None
+        return arrow_schema(StructType([frame.schema[name] for name in names]))
+
+    def paths(self, source: Source) -> DataFrame:
+        """The files of a source, by name, each with the clock of its micro-batch."""
+        frame = self._file_reader(source).format("binaryFile").schema(_BINARY_FILES).load(source.name)
+        named = frame.select(F.col(PATH), F.unix_micros(F.current_timestamp()).alias(NOW))
+        return named.coalesce(self.session.sparkContext.defaultParallelism)
+
     def _scribe(self, source: Source, required: Sequence[str]) -> DataFrame:
         log = Log(self.root)
         category = (
@@ -82,19 +109,18 @@ class Inputs:
         return parse_typed(self.category(category, names), source.columns, source.time_unit)
 
     def _files(self, source: Source, required: Sequence[str]) -> DataFrame:
-        reader = self.session.readStream
-        options = {name.lower(): value for name, value in source.options}
-        if "maxfilespertrigger" not in options:
-            options.setdefault("maxbytespertrigger", _FILE_BYTES)
-        for name, value in options.items():
-            reader = reader.option(name, value)
+        reader = self._file_reader(source)
         try:
             if source.format == "json":
                 frame = reader.format("text").load(source.name)
                 return parse_json(frame, source.columns, required, source.time_unit, source.time)
             if source.format == "csv":
                 schema = StructType([StructField(name, StringType()) for name in self._header(source)])
-                frame = reader.option("header", options.get("header", "true")).schema(schema).csv(source.name)
+                frame = (
+                    reader.option("header", dict(source.options).get("header", "true"))
+                    .schema(schema)
+                    .csv(source.name)
+                )
                 return parse_texts(frame, source.columns, source.time_unit, source.time)
             stored = self.session.read.parquet(source.name).schema
             names = [column.name for column in source.columns]
@@ -113,6 +139,15 @@ class Inputs:
                 hint="check the path: it must exist when the application starts, with files of that format",
             ) from error
         return parse_typed(frame, source.columns, source.time_unit)
+
+    def _file_reader(self, source: Source) -> DataStreamReader:
+        reader = self.session.readStream
+        options = {name.lower(): value for name, value in source.options}
+        if "maxfilespertrigger" not in options:
+            options.setdefault("maxbytespertrigger", _FILE_BYTES)
+        for name, value in options.items():
+            reader = reader.option(name, value)
+        return reader
 
     def _header(self, source: Source) -> list[str]:
         """Columns of CSV files in the order of the files, which need not be that of the program."""

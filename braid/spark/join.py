@@ -6,8 +6,8 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
@@ -27,6 +27,9 @@ from braid.plan.stages import Projection
 from braid.spark.arrowexpr import compile_columns
 from braid.spark.notes import COUNTS, DROP, FILE, NOTE, note_array, text_note
 from braid.spark.readers import fresh, reader
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RESULTS = "data binary"
 """Schema of results: Arrow streams of a bounded number of rows, which `decode` opens."""
@@ -102,6 +105,8 @@ class JoinProcessor(StatefulProcessor):
         timerValues: object,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         """One micro-batch of one shard."""
+        import pandas as pd
+
         for frame in rows:
             for shard, step in zip(frame["shard"], frame["step"], strict=True):
                 batches = self._step(int(shard), json.loads(step))

@@ -42,7 +42,7 @@ class StageMetrics:
             "duration_ms": dict(durations) if isinstance(durations, Mapping) else {},
             **counts,
         }
-        rows = progress["numInputRows"]
+        rows = counts.get("rows_in", progress["numInputRows"])
         if self.kind == "join":
             rows = _integer(counts, "rows_left") + _integer(counts, "rows_right")
             line["match_rate"] = _rate(counts)

@@ -44,11 +44,13 @@ class Notes:
     letters: list[tuple[pa.Array, pa.Array, pa.Array]] = field(default_factory=list)
     counts: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
+    rows: int = 0
 
     def strip(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows to store, without their notes, which are kept here."""
         for batch in batches:
             notes = batch.column(NOTE)
+            self.rows += batch.num_rows
             rows = batch.drop_columns([NOTE])
             if notes.null_count < len(notes):
                 rows = rows.filter(self._take(notes))

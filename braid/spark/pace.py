@@ -26,6 +26,8 @@ from braid.spark.readers import reader
 
 REFERENCES = "slot int, shard int, step string"
 """Reference rows: the state key of a shard, the shard, and the micro-batch as JSON."""
+_FIRST_GROWTH = 4
+"""A new join is likely to begin with a backlog."""
 _WHOLE = 2**31
 """Chunk number after the last chunk of any commit."""
 
@@ -114,7 +116,7 @@ class PacedReader(DataSourceStreamReader):
         """Before the oldest chunks that are left."""
         start = Offset.start(_now())
         sides = {name: replace(start.left, position=_before(self._log(name))) for name in ("left", "right")}
-        return _pack(Offset(sides["left"], sides["right"]), 0)
+        return _pack(Offset(sides["left"], sides["right"], _FIRST_GROWTH), 0)
 
     def latestOffset(self, start: dict[str, Json], limit: ReadLimit) -> dict[str, Json]:  # noqa: N802
         """What to admit next; `start` itself while there is nothing to do."""

@@ -29,6 +29,7 @@ from braid.log.log import Log
 from braid.log.records import FileEntry
 from braid.log.writer import write_file
 from braid.spark import deadletter
+from braid.spark.arrowslicer import ArrowSlicer
 from braid.spark.counts import Counts, merge
 from braid.spark.notes import Notes
 from braid.spark.readers import fresh, reader
@@ -62,6 +63,8 @@ class WriterConfig:
         The join's bounds, for its watermarks.
     upstream
         Category and column whose watermark holds for the `__time` of what a slicer writes.
+    slicer
+        What an `ArrowSlicer` does with the files whose names come instead of rows.
     copies
         Columns that are the same as another one, and are added to the rows before they are stored.
     offsets
@@ -80,6 +83,7 @@ class WriterConfig:
     bounds: tuple[int, int] = (0, 0)
     upstream: tuple[str, str] | None = None
     copies: dict[str, str] = field(default_factory=dict)
+    slicer: dict[str, object] | None = None
     offsets: str = ""
 
     def to_json(self) -> str:
@@ -123,7 +127,9 @@ class NotedWriter(DataSourceStreamArrowWriter):
         """Run one task; the message is never None, which Spark cannot stand."""
         started = time.perf_counter()
         notes = Notes()
-        stored = self.store(notes.strip(iterator))
+        slicer = self._config.slicer
+        parts = [iterator] if slicer is None else ArrowSlicer.from_dict(slicer).files(iterator)
+        stored = [self.store(notes.strip(part)) for part in parts]
         letters = None
         if notes.letters:
             category = fresh(self._config.root, self._config.dead_letter)
@@ -131,8 +137,10 @@ class NotedWriter(DataSourceStreamArrowWriter):
             letters = deadletter.write(category, batch).to_json()
         counts: Counts = merge([json.loads(text) for text in notes.counts])
         counts["dead"] = notes.reasons()
+        if slicer is not None:
+            counts["rows_in"] = notes.rows
         counts["task_ms"] = [round((time.perf_counter() - started) * 1000)]
-        return Written([stored, *notes.files], letters, json.dumps(counts))
+        return Written([*stored, *notes.files], letters, json.dumps(counts))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Publish a micro-batch: letters, rows, metrics. A replay finds what is there and adds nothing."""
