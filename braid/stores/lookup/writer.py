@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from braid.errors import BraidError, StoreError
 from braid.log.layout import TEMP_PREFIX
-from braid.log.storage import Storage
+from braid.log.storage import Storage, naming
 from braid.stores.lookup.database import NO_KEYS, SWEPT, VERSION, WRITER, Database
 from braid.stores.lookup.incoming import Incoming, Rows
 from braid.stores.lookup.reader import check_version
@@ -224,7 +224,8 @@ def _remove_others(folder: Path, settings: Settings) -> None:
 @contextmanager
 def _hold(folder: Path) -> Iterator[None]:
     """Keep others from writing the table; ends with the process at the latest."""
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    with naming(str(folder / LOCK), "lock"):
+        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

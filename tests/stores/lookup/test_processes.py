@@ -49,16 +49,16 @@ def test_a_reader_never_sees_a_part_of_a_batch(home):
     write(home, 0)
     batches = 120
     reader = LookupStore(home).open("users")
-    seen = []
+    seen: tuple[list[int], list[int]] = ([], [])
     with start("write", home, batches) as writer:
         while writer.poll() is None:
-            # A new reader opens the files at any moment; the old one follows.
-            for table in (reader, LookupStore(home).open("users")):
+            # One reader follows; a new one opens the files at any moment, and may be a batch ahead of it.
+            for table, numbers in zip((reader, LookupStore(home).open("users")), seen, strict=True):
                 found = set(scores(table.get(every(KEYS), 0)))
                 assert len(found) == 1
-                seen += found
+                numbers += found
     assert writer.returncode == 0
-    assert seen == sorted(seen)
+    assert all(numbers == sorted(numbers) for numbers in seen)
     assert set(scores(reader.get(every(KEYS), 0))) == {batches - 1}
 
 
