@@ -20,9 +20,10 @@ from braid.errors import ConfigError
 from braid.home import AppHome, read_json, write_json
 from braid.kernels.emit import output_schema
 from braid.kernels.side import Side
-from braid.kernels.spec import HASH, KEY, TIME, JoinSpec
+from braid.kernels.spec import HASH, KEY, TIME
 from braid.log.category import Category
 from braid.log.log import Log
+from braid.plan.specs import join_spec
 from braid.plan.stages import JoinStage, Plan, Sink, SlicerStage, Stage
 from braid.spark import deadletter
 from braid.spark.arrowexpr import compile_columns
@@ -30,6 +31,9 @@ from braid.spark.arrowslicer import ArrowSlicer
 from braid.spark.category import CategorySource
 from braid.spark.inputs import Inputs
 from braid.spark.join import RESULTS, Direct, JoinConfig, JoinProcessor, decode
+from braid.spark.laser import LaserSink, create_table, next_upsert
+from braid.spark.lookups import check_tables, looked_up
+from braid.spark.marks import carried_times, marks_of
 from braid.spark.notes import NOTE
 from braid.spark.pace import PaceConfig, PacedSource
 from braid.spark.relay import RELAYED, relay
@@ -37,10 +41,12 @@ from braid.spark.session import activated
 from braid.spark.slicer import projected, sharded, slice_rows
 from braid.spark.slots import slots
 from braid.spark.table import TableSink
-from braid.spark.tracing import carried_times, propagated_sides, time_origin
+from braid.spark.tracing import ordered_sides, paced_upper, propagated_sides, rescued_sides
 from braid.spark.types import arrow_schema, spark_schema
 from braid.spark.writer import BlockSink, WriterConfig
 
+_SINKS = {"hive": TableSink, "laser": LaserSink}
+"""Sinks that are no categories; all others are, or are relayed from one."""
 _environment = threading.Lock()
 """Applications of one process share the environment that workers get."""
 
@@ -76,7 +82,7 @@ class Launcher:
 
     def prepare(self) -> None:
         """Register sources and sinks, and make the category of dead letters."""
-        for source in (CategorySource, PacedSource, BlockSink, TableSink):
+        for source in (CategorySource, PacedSource, BlockSink, TableSink, LaserSink):
             self.session.dataSource.register(source)
         deadletter.create(self.log, self.home.dead_letter)
 
@@ -95,7 +101,10 @@ class Launcher:
 
     def _start(self, stage: Stage, available_now: bool) -> StreamingQuery:
         frame, config = self.built.pop(stage.name) if stage.name in self.built else self._build(stage)
-        sink = TableSink if stage.sink.kind == "hive" else BlockSink
+        if stage.sink.kind == "laser":
+            kept = dict.fromkeys((*stage.sink.keys, *stage.sink.values, *filter(None, (config.time,)), NOTE))
+            frame = frame.select(*(f"`{name}`" for name in kept))
+        sink = _SINKS.get(stage.sink.kind, BlockSink)
         writer = frame.writeStream.format(sink.name()).option("config", config.to_json())
         return self._run(writer, stage.name, available_now)
 
@@ -130,7 +139,8 @@ class Launcher:
 
     def _slice(self, stage: SlicerStage) -> tuple[DataFrame, WriterConfig]:
         inputs = Inputs(self.session, self.home.home.log_root, self.options.batch_rows)
-        frame = slice_rows(stage, inputs, self.options)
+        check_tables(self.home.home, self.plan, stage)
+        frame = slice_rows(stage, inputs, self.options, str(self.home.home.root))
         config = self._sink(stage, frame.schema)
         stored = inputs.parquet_schema(stage.source)
         if stored is not None:
@@ -142,28 +152,23 @@ class Launcher:
 
     def _join(self, stage: JoinStage) -> tuple[DataFrame, WriterConfig]:
         root = self.home.home.log_root
+        check_tables(self.home.home, self.plan, stage)
         shards, partitions = self._layout(stage)
-        spec = JoinSpec(
-            type=stage.type,
-            lower=stage.lower,
-            upper=stage.upper,
-            keys=stage.keys,
-            output=stage.output,
-            match=stage.match,
-            residual=stage.residual,
-            max_per_key=self.options.max_per_key,
-            late_lookup=self.options.late_lookup,
-        )
+        spec = replace(join_spec(stage, self.options), carried=carried_times(stage))
         pace = PaceConfig(
             root=root,
             left=stage.left,
             right=stage.right,
-            upper=stage.upper,
+            upper=paced_upper(stage),
             options=self.options.model_dump(),
             propagated=propagated_sides(self.plan, stage),
             slots=slots(shards, partitions),
             drain_file=str(self.home.control_file(stage.name, "drain")),
             status_file=str(self.home.control_file(stage.name, "pacing")),
+            ordered=ordered_sides(self.plan, stage),
+            rescued=rescued_sides(stage, spec),
+            pad_after=stage.pad_after,
+            buffered_file=self._buffered_file(stage),
         )
         references = (
             self.session.readStream.format(PacedSource.name()).option("config", pace.to_json()).load()
@@ -174,7 +179,14 @@ class Launcher:
         schema = StructType([*spark_schema(joined).fields, StructField(NOTE, StringType())])
         sink = self._sink(stage, self._after(stage, self.session.createDataFrame([], schema)).schema)
         config = JoinConfig(
-            root, stage.left, stage.right, spec, shards, uuid.uuid4().hex, self._direct(stage, sink, joined)
+            root,
+            stage.left,
+            stage.right,
+            spec,
+            shards,
+            uuid.uuid4().hex,
+            self._direct(stage, sink, joined),
+            stage.broadcast,
         )
         # Workers are pooled by their environment: one of its own keeps a join's cache where its shards are.
         environment = self.session.sparkContext.environment
@@ -188,13 +200,16 @@ class Launcher:
 
     def _after(self, stage: JoinStage, rows: DataFrame) -> DataFrame:
         """The post-join slicer."""
+        rows = looked_up(rows, stage.lookups, str(self.home.home.root))
         if stage.filter is not None:
             rows = rows.filter(F.col(NOTE).isNotNull() | F.expr(stage.filter))
         return sharded(rows.select(*(projected(c) for c in stage.columns), F.col(NOTE)), stage.sink)
 
     def _direct(self, stage: JoinStage, sink: WriterConfig, joined: pa.Schema) -> Direct | None:
         """How workers store the join's results themselves, if they need nothing of Catalyst."""
-        if stage.filter is not None or stage.sink.shard_by is not None or stage.sink.kind == "hive":
+        if stage.filter is not None or stage.sink.shard_by is not None or stage.sink.kind in _SINKS:
+            return None
+        if stage.lookups:
             return None
         if compile_columns(stage.columns, joined, self.log.open(sink.target).schema) is None:
             return None
@@ -209,7 +224,7 @@ class Launcher:
         stored = read_json(path)
         if isinstance(stored, dict) and self.home.checkpoint(stage.name).exists():
             return int(stored["shards"]), int(stored["partitions"])
-        shards = self.options.shards
+        shards = 1 if stage.single_shard else self.options.shards
         partitions = min(shards, max(1, _executors(self.session)))
         write_json(path, {"shards": shards, "partitions": partitions})
         return shards, partitions
@@ -219,17 +234,12 @@ class Launcher:
     def _sink(self, stage: Stage, schema: StructType) -> WriterConfig:
         if stage.sink.kind == "hive":
             target, first = str(self._table(stage.sink)), 0
+        elif stage.sink.kind == "laser":
+            create_table(str(self.home.home.root), stage.sink, schema)
+            target, first = stage.sink.name, self._first_upsert(stage)
         else:
             category = self._category(stage, schema)
             target, first = category.name, self._first_commit(stage, category)
-        origin = None
-        marks: tuple[tuple[str, str], ...] = ()
-        bounds = (0, 0)
-        if isinstance(stage, JoinStage):
-            marks = carried_times(self.plan, stage)
-            bounds = (stage.lower, stage.upper)
-        else:
-            origin = time_origin(self.plan, stage)
         return WriterConfig(
             root=self.home.home.log_root,
             stage=stage.name,
@@ -238,13 +248,21 @@ class Launcher:
             first_commit=first,
             chunk_rows=self.options.chunk_rows,
             metrics=str(self.home.metrics_file(stage.name).parent / ".counts"),
-            time=_partition_time(stage, schema),
+            time=_table_time(stage, schema),
             copies=_copies(stage) if isinstance(stage, SlicerStage) else {},
-            watermarks=marks,
-            bounds=bounds,
-            upstream=origin,
+            watermarks=marks_of(stage),
+            buffered_file=self._buffered_file(stage),
+            home=str(self.home.home.root),
+            writer=self._writer_name(stage),
+            staging=str(self.home.root / "staging" / stage.name),
             offsets=str(self.home.checkpoint(stage.name) / "offsets"),
         )
+
+    def _buffered_file(self, stage: Stage) -> str | None:
+        """Where the sink of a join tells its source how many rows are buffered, if that has a limit."""
+        if self.options.max_buffered_rows is None or not isinstance(stage, JoinStage):
+            return None
+        return str(self.home.control_file(stage.name, "buffered"))
 
     def _category(self, stage: Stage, fields: StructType) -> Category:
         schema = arrow_schema(StructType([field for field in fields.fields if field.name != NOTE]))
@@ -266,14 +284,25 @@ class Launcher:
 
     def _first_commit(self, stage: Stage, category: Category) -> int:
         """The commit that micro-batch 0 of this checkpoint writes, or would have written."""
+        return self._first(stage, category.name, lambda: category.latest() + 1)
+
+    def _first_upsert(self, stage: Stage) -> int:
+        """The number under which a lookup table gets micro-batch 0 of this checkpoint."""
+        home, writer = str(self.home.home.root), self._writer_name(stage)
+        return self._first(stage, stage.sink.name, lambda: next_upsert(home, stage.sink.name, writer))
+
+    def _first(self, stage: Stage, target: str, following: Callable[[], int]) -> int:
         path = self.home.control_file(stage.name, "sink")
         stored = read_json(path)
         checkpoint = self.home.checkpoint(stage.name)
-        if isinstance(stored, dict) and stored["target"] == category.name and checkpoint.exists():
+        if isinstance(stored, dict) and stored["target"] == target and checkpoint.exists():
             return int(stored["first_commit"])
-        first = category.latest() + 1 - _next_batch(checkpoint)
-        write_json(path, {"target": category.name, "first_commit": first})
+        first = following() - _next_batch(checkpoint)
+        write_json(path, {"target": target, "first_commit": first})
         return first
+
+    def _writer_name(self, stage: Stage) -> str:
+        return f"{self.plan.application}.{stage.name}"
 
 
 def relay_name(stage: Stage) -> str:
@@ -289,9 +318,12 @@ def _copies(stage: SlicerStage) -> dict[str, str]:
     return {c.name: keys[c.sql, c.type] for c in stage.columns if (c.sql, c.type) in keys}
 
 
-def _partition_time(stage: Stage, schema: StructType) -> str | None:
-    """The time column that a table is partitioned by: the one it names, or the first one it has."""
-    if stage.sink.kind != "hive":
+def _table_time(stage: Stage, schema: StructType) -> str | None:
+    """The time column that a table is partitioned by, or that says which row of a key is newest.
+
+    It is the one that the table names, or the first one it has.
+    """
+    if stage.sink.kind not in _SINKS:
         return None
     times = [field.name for field in schema.fields if _is_time(field)]
     named = dict(stage.sink.options).get("time")

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 Counts = dict[str, object]
-"""Integers add up, maps by key, lists are put end to end, or by element under `SUMMED`; `SAME` keys agree."""
+"""Integers add up, maps by key, lists are put end to end, or by element under `SUMMED`; `SAME` keys agree.
+
+Of maps under `LEAST`, the least value of each key stays.
+"""
 SAME = ("left_time", "right_time", "epoch")
 SUMMED = ("distances_lower", "distances_upper")
+LEAST = ("held",)
 
 
 def merge(parts: Iterable[Counts]) -> Counts:
@@ -25,6 +29,8 @@ def _add(name: str, one: object, two: object) -> object:
     if isinstance(one, list) and isinstance(two, list):
         return [a + b for a, b in zip(one, two, strict=True)] if name in SUMMED else one + two
     if isinstance(one, dict) and isinstance(two, dict):
+        if name in LEAST:
+            return {key: min(part[key] for part in (one, two) if key in part) for key in {**one, **two}}
         return merge([one, two])
     assert isinstance(one, int | float)
     assert isinstance(two, int | float)

@@ -15,11 +15,11 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from braid.errors import StateError
 from braid.jsonrows import json_rows
 from braid.kernels.blocks import BlockId
-from braid.kernels.interval import IntervalJoin
+from braid.kernels.join import ShardJoin, open_join
 from braid.kernels.logblocks import LogBlocks
 from braid.kernels.side import Side
-from braid.kernels.spec import JoinSpec
-from braid.kernels.step import Step
+from braid.kernels.spec import AnySpec
+from braid.kernels.step import Output, Step
 from braid.log.layout import shard_range
 from braid.log.writer import write_file
 from braid.plan.names import is_special
@@ -37,6 +37,8 @@ BLOB_ROWS = 65_536
 DIRECT_ROWS = 1_000
 """Results of a shard that are worth a file of their own; fewer go through the JVM, into one file."""
 _STATE = "value binary"
+_INPUT_COUNTS = ("rows", "behind", "pending", "blocks", "inert", "invalid", "decided", "unmatched")
+"""Counters of what a side brings in, by their names without the side."""
 
 
 @dataclass(frozen=True)
@@ -67,21 +69,24 @@ class JoinConfig:
         Name of this run of the query: what a worker has in its cache from another one is not used.
     direct
         How a worker stores results itself; None if they need Catalyst.
+    broadcast
+        The side that every shard reads whole.
     """
 
     root: str
     left: str
     right: str
-    spec: JoinSpec
+    spec: AnySpec
     shards: int
     run: str
     direct: Direct | None = None
+    broadcast: Side | None = None
 
 
 @dataclass
 class _Cached:
     version: int
-    join: IntervalJoin
+    join: ShardJoin
 
 
 _cache: dict[tuple[str, int], _Cached] = {}
@@ -126,6 +131,7 @@ class JoinProcessor(StatefulProcessor):
                 _expand(step["right"]),
                 _integer(step, "left_time"),
                 _integer(step, "right_time"),
+                _integer(step, "wall_time"),
             )
         )
         joined = time.perf_counter()
@@ -135,11 +141,12 @@ class JoinProcessor(StatefulProcessor):
         blocks = self._blocks(shard)
         saved = time.perf_counter()
         counts: dict[str, object] = {
-            **output.counts,
+            **self._counts(shard, output),
             "left_time": step["left_time"],
             "right_time": step["right_time"],
             "epoch": step["epoch"],
             "state_bytes": len(state),
+            "held": {f"{side}.{column}": least for (side, column), least in output.held.items()},
             "distances_lower": output.distances[0].tolist(),
             "distances_upper": output.distances[1].tolist(),
             "open_ms": (opened - started) * 1000,
@@ -166,7 +173,15 @@ class JoinProcessor(StatefulProcessor):
         )
         return write_file(category, direct.stage, batches, direct.chunk_rows).to_json()
 
-    def _open(self, shard: int, stored: bytes | None, epoch: int) -> tuple[int, IntervalJoin]:
+    def _counts(self, shard: int, output: Output) -> dict[str, int]:
+        """Counters of a step; every shard has all rows of a side that is read whole, and one counts them."""
+        side = self._config.broadcast
+        if side is None or shard == 0:
+            return output.counts
+        twice = tuple(f"{name}_{side}" for name in _INPUT_COUNTS)
+        return {name: value for name, value in output.counts.items() if name not in twice}
+
+    def _open(self, shard: int, stored: bytes | None, epoch: int) -> tuple[int, ShardJoin]:
         """The join as the state says it is: from the cache if that is as new, else built from state and log.
 
         The cache entry is taken out: if the step fails half-way, nobody will use what it left behind.
@@ -174,10 +189,10 @@ class JoinProcessor(StatefulProcessor):
         cached = _cache.pop((self._config.run, shard), None)
         version, before, state = (0, epoch, None) if stored is None else _unpack(stored)
         if before != epoch:
-            return version, IntervalJoin(self._config.spec, self._blocks(shard))
+            return version, open_join(self._config.spec, self._blocks(shard))
         if cached is not None and cached.version == version:
             return version, cached.join
-        return version, IntervalJoin(self._config.spec, self._blocks(shard), state)
+        return version, open_join(self._config.spec, self._blocks(shard), state)
 
     def _blocks(self, shard: int) -> LogBlocks:
         config = self._config
@@ -186,6 +201,7 @@ class JoinProcessor(StatefulProcessor):
             reader(config.root, config.right),
             shard_range(shard, config.shards),
             config.spec,
+            config.broadcast,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,14 @@ from pyspark.sql.types import StructType
 
 from braid.config import AppConfig
 from braid.eventtime.chunk import MIN_TIME, ChunkTimes, Position
-from braid.eventtime.estimator import Json
+from braid.eventtime.estimator import Json, read_int
 from braid.eventtime.offset import Offset, SideName, SideOffset
 from braid.eventtime.pacing import Decision, PacingConfig, next_offset
-from braid.home import write_json
+from braid.home import read_json, write_json
 from braid.kernels.spec import TIME
 from braid.log.reader import Reader
 from braid.spark.readers import reader
+from braid.spark.waiting import Full, limited, padding_due
 
 REFERENCES = "slot int, shard int, step string"
 """Reference rows: the state key of a shard, the shard, and the micro-batch as JSON."""
@@ -43,7 +44,7 @@ class PaceConfig:
     left, right
         Input categories.
     upper
-        The join's upper bound.
+        How far the right input is kept ahead of the left one.
     options
         The application's options.
     propagated
@@ -54,6 +55,14 @@ class PaceConfig:
         While it exists, what is in the log is all there will be.
     status_file
         Where to say what is paused, and why.
+    ordered
+        Sides that are declared to come in order.
+    rescued
+        Sides whose late rows find their partners in the log.
+    pad_after
+        How long unmatched rows wait by the wall clock; None if they wait for stream time.
+    buffered_file
+        Where the sink says how many rows the join buffers, if that has a limit.
     """
 
     root: str
@@ -65,6 +74,10 @@ class PaceConfig:
     slots: tuple[int, ...]
     drain_file: str
     status_file: str
+    ordered: tuple[SideName, ...] = ()
+    rescued: tuple[SideName, ...] = ()
+    pad_after: int | None = None
+    buffered_file: str | None = None
 
     def to_json(self) -> str:
         """The configuration as text."""
@@ -74,7 +87,8 @@ class PaceConfig:
     def from_json(cls, text: str) -> PaceConfig:
         """Read back what `to_json` gave."""
         value = json.loads(text)
-        return cls(**{**value, "propagated": tuple(value["propagated"]), "slots": tuple(value["slots"])})
+        lists = {name: tuple(value[name]) for name in ("propagated", "ordered", "rescued", "slots")}
+        return cls(**{**value, **lists})
 
 
 class PacedSource(DataSource):
@@ -123,21 +137,26 @@ class PacedReader(DataSourceStreamReader):
         now = _now()
         self._since = now if self._since is None else self._since
         offset, epoch = _unpack(start)
+        waits = _waits(start)
         if offset.drained:
             if not any(self._more(name, offset.side(name)) for name in ("left", "right")):
                 return start
-            offset, epoch = _reopened(offset, now), epoch + 1
+            offset, epoch, waits = _reopened(offset, now), epoch + 1, _Waits()
+        config, full = self._pacing(offset, waits.full)
         decision = next_offset(
             offset,
             _records(self._log("left"), offset.left.needed),
             _records(self._log("right"), offset.right.needed),
-            self._pacing(),
+            config,
             now,
             draining=Path(self._config.drain_file).exists(),
             watching_since=self._since,
         )
-        self._tell(decision)
-        return start if decision.offset is offset else _pack(decision.offset, epoch)
+        self._tell(decision, full)
+        if decision.offset is offset and not self._padding_due(offset, waits, now):
+            return start
+        clock = 0 if self._config.pad_after is None else max(now, waits.now)
+        return _pack(decision.offset, epoch, _Waits(clock, full))
 
     def partitions(self, start: dict[str, Json], end: dict[str, Json]) -> Sequence[InputPartition]:
         """One task that emits references to what lies between two offsets."""
@@ -150,6 +169,7 @@ class PacedReader(DataSourceStreamReader):
             "left_time": after.left.stream_time,
             "right_time": after.right.stream_time,
             "epoch": epoch,
+            "wall_time": _waits(end).now,
         }
         return [Reference(json.dumps(step, separators=(",", ":")))]
 
@@ -171,12 +191,31 @@ class PacedReader(DataSourceStreamReader):
     def _more(self, side: str, offset: SideOffset) -> bool:
         return next(_records(self._log(side), offset.position), None) is not None
 
-    def _pacing(self) -> PacingConfig:
+    def _pacing(self, offset: Offset, full: Full) -> tuple[PacingConfig, Full]:
+        """How to pace now, and since when buffers have been full."""
         # The options have been checked and converted: durations are microseconds, not to be read once more.
-        options = AppConfig.model_construct(**self._config.options)
-        return PacingConfig.of(options, self._config.upper, self._config.propagated)
+        config = self._config
+        options = AppConfig.model_construct(**config.options)
+        pacing = PacingConfig.of(options, config.upper, config.propagated, config.ordered, config.rescued)
+        limit = options.max_buffered_rows
+        if limit is None or config.buffered_file is None:
+            return pacing, full
+        stored = read_json(Path(config.buffered_file))
+        buffered = int(stored["rows"]) if isinstance(stored, dict) else 0
+        return limited(pacing, buffered, limit, offset.growth), full.after(buffered, limit)
 
-    def _tell(self, decision: Decision) -> None:
+    def _padding_due(self, offset: Offset, waits: _Waits, now: int) -> bool:
+        """Whether rows have waited for long enough by the clock."""
+        if self._config.pad_after is None or offset.drained:
+            return False
+        newest = max(self._arrived(name, offset.side(name).position) for name in ("left", "right"))
+        return padding_due(now, waits.now, newest, self._config.pad_after)
+
+    def _arrived(self, side: str, position: Position) -> int:
+        log = self._log(side)
+        return log.commit(position.commit).wall_time if position.commit >= log.first else MIN_TIME
+
+    def _tell(self, decision: Decision, full: Full) -> None:
         """Write down what the inputs are doing when that has changed, micro-batch or not."""
         status = {
             "left": decision.left.status.value,
@@ -184,6 +223,8 @@ class PacedReader(DataSourceStreamReader):
             "paused": None if decision.pause is None else decision.pause.side,
             "why": None if decision.pause is None else decision.pause.describe(),
         }
+        if full.steps:
+            status["why"] = "; ".join(filter(None, (status["why"], "buffers are full: max_buffered_rows")))
         if status != self._said:
             write_json(Path(self._config.status_file), status)
             self._said = status
@@ -195,8 +236,26 @@ def drained(offset: object) -> bool:
     return isinstance(value, dict) and _unpack(value)[0].drained
 
 
-def _pack(offset: Offset, epoch: int) -> dict[str, Json]:
-    return {"epoch": epoch, "at": offset.to_json()}
+@dataclass(frozen=True)
+class _Waits:
+    """What an offset says besides positions and stream times: the clock, and how long buffers are full."""
+
+    now: int = 0
+    full: Full = field(default_factory=Full)
+
+
+def _pack(offset: Offset, epoch: int, waits: _Waits | None = None) -> dict[str, Json]:
+    value: dict[str, Json] = {"epoch": epoch, "at": offset.to_json()}
+    if waits is not None and waits != _Waits():
+        value["waits"] = {"now": waits.now, "steps": waits.full.steps, "rows": waits.full.rows}
+    return value
+
+
+def _waits(value: dict[str, Json]) -> _Waits:
+    stored = value.get("waits")
+    if not isinstance(stored, dict):
+        return _Waits()
+    return _Waits(read_int(stored, "now"), Full(read_int(stored, "steps"), read_int(stored, "rows")))
 
 
 def _unpack(value: dict[str, Json]) -> tuple[Offset, int]:

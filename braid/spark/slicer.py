@@ -12,6 +12,7 @@ from braid.config import AppConfig
 from braid.kernels.spec import HASH, KEY, LIVE, TIME
 from braid.plan.stages import JoinInput, Projection, Sink, SlicerStage
 from braid.spark.inputs import Inputs
+from braid.spark.lookups import looked_up
 from braid.spark.notes import DROP, KEEP, NOTE, SEPARATOR
 from braid.spark.parse import RAW
 
@@ -19,9 +20,9 @@ _FAR = 2**61
 """Event times stay inside this, so that the join can add bounds to them."""
 
 
-def slice_rows(stage: SlicerStage, inputs: Inputs, options: AppConfig) -> DataFrame:
+def slice_rows(stage: SlicerStage, inputs: Inputs, options: AppConfig, home: str) -> DataFrame:
     """The rows that a slicer writes, with `__note`; for a join also hash, time, keys and live flag."""
-    frame = inputs.open(stage.source, _required(stage))
+    frame = looked_up(inputs.open(stage.source, _required(stage)), stage.lookups, home)
     if stage.filter is not None:
         dropped = F.col(NOTE).startswith(DROP + SEPARATOR)
         frame = frame.filter(F.coalesce(dropped, F.lit(False)) | F.expr(stage.filter))
@@ -45,7 +46,8 @@ def _for_join(
     frame: DataFrame, columns: list[SparkColumn], extra: JoinInput, options: AppConfig, *, report: bool
 ) -> DataFrame:
     keys = [F.expr(key.sql).cast(key.type) for key in extra.keys]
-    hashed = F.xxhash64(*keys) if keys else F.lit(0).cast("bigint")
+    # Without keys, rows are spread by time: every shard of a join reads the other side whole.
+    hashed = F.xxhash64(*keys) if keys else F.xxhash64(_micros(extra.time))
     special = [hashed.alias(HASH), _micros(extra.time).alias("__when")]
     special += [key.alias(f"{KEY}{position}") for position, key in enumerate(keys)]
     if extra.live is not None:

@@ -1,43 +1,39 @@
-"""Which columns carry event times from stage to stage: by them, watermarks reach downstream joins."""
+"""What a plan says about the inputs of a stage: who writes them, and what is known of their event times."""
 
 from __future__ import annotations
 
 from braid.eventtime.offset import SideName
-from braid.plan.stages import JoinStage, Plan, SlicerStage, Stage
+from braid.kernels.spec import TIME, AnySpec, JoinSpec
+from braid.plan.stages import FOREVER, JoinStage, Plan, SlicerStage, Stage
 
-
-def carried_times(plan: Plan, stage: JoinStage) -> tuple[tuple[str, str], ...]:
-    """Output columns of a join that are the event time of one of its inputs, each with its side."""
-    found = []
-    for side, category in (("left", stage.left), ("right", stage.right)):
-        slicer = _writer(plan, category)
-        if not isinstance(slicer, SlicerStage) or slicer.join_input is None:
-            continue
-        same = {column.name for column in slicer.columns if column.sql == slicer.join_input.time.sql}
-        names = {out.name for out in stage.output if out.side == side and out.column in same}
-        found += [(column.name, side) for column in stage.columns if _plain(column.sql) in names]
-    return tuple(found)
-
-
-def time_origin(plan: Plan, stage: SlicerStage) -> tuple[str, str] | None:
-    """The category and column whose watermark is that of a slicer's event time; None if it has none."""
-    if stage.join_input is None or not stage.source.internal:
-        return None
-    upstream = _writer(plan, stage.source.name)
-    column = _plain(stage.join_input.time.sql)
-    if isinstance(upstream, JoinStage) and column in dict(carried_times(plan, upstream)):
-        return stage.source.name, column
-    return None
+_SIDES: tuple[SideName, ...] = ("left", "right")
 
 
 def propagated_sides(plan: Plan, stage: JoinStage) -> tuple[SideName, ...]:
     """Sides of a join whose stream time is the watermark of an upstream join."""
-    sides: list[SideName] = []
-    for side, category in (("left", stage.left), ("right", stage.right)):
-        slicer = _writer(plan, category)
-        if isinstance(slicer, SlicerStage) and time_origin(plan, slicer) is not None:
-            sides.append("left" if side == "left" else "right")
-    return tuple(sides)
+    return tuple(name for name in _SIDES if TIME in dict(_slicer(plan, stage, name).watermarks))
+
+
+def ordered_sides(plan: Plan, stage: JoinStage) -> tuple[SideName, ...]:
+    """Sides of a join that are declared to come in order of event time."""
+    return tuple(name for name in _SIDES if _slicer(plan, stage, name).source.ordered)
+
+
+def rescued_sides(stage: JoinStage, spec: AnySpec) -> tuple[SideName, ...]:
+    """Sides of a join whose late rows still find their partners, and are late for no other join."""
+    if not isinstance(spec, JoinSpec) or stage.sink.internal:
+        return ()
+    return tuple(side.value for side in spec.rescued)
+
+
+def paced_upper(stage: JoinStage) -> int:
+    """How far the right input of a join is kept ahead of the left one.
+
+    Two time series that choose each other, and those without a bound, are kept side by side.
+    """
+    if stage.series is not None and (stage.series.symmetric or stage.upper >= FOREVER):
+        return 0
+    return stage.upper
 
 
 def upstream(plan: Plan, stage: Stage) -> list[Stage]:
@@ -49,10 +45,12 @@ def upstream(plan: Plan, stage: Stage) -> list[Stage]:
     return [writer for name in names if (writer := _writer(plan, name)) is not None]
 
 
+def _slicer(plan: Plan, stage: JoinStage, side: SideName) -> SlicerStage:
+    """The slicer that writes an input of a join."""
+    slicer = _writer(plan, stage.left if side == "left" else stage.right)
+    assert isinstance(slicer, SlicerStage)
+    return slicer
+
+
 def _writer(plan: Plan, category: str) -> Stage | None:
     return next((stage for stage in plan.stages if stage.sink.name == category), None)
-
-
-def _plain(sql: str) -> str:
-    """A column's name without quotes; anything else stays what it is, and is no column's name."""
-    return sql.strip().removeprefix("`").removesuffix("`")

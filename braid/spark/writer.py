@@ -21,7 +21,6 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from braid.errors import LogError
-from braid.eventtime.propagated import output_watermarks
 from braid.eventtime.sketch import Distribution
 from braid.home import write_json
 from braid.kernels.spec import TIME
@@ -31,8 +30,9 @@ from braid.log.writer import write_file
 from braid.spark import deadletter
 from braid.spark.arrowslicer import ArrowSlicer
 from braid.spark.counts import Counts, merge
+from braid.spark.marks import Marks, read_marks
 from braid.spark.notes import Notes
-from braid.spark.readers import fresh, reader
+from braid.spark.readers import fresh
 
 
 @dataclass(frozen=True)
@@ -58,15 +58,15 @@ class WriterConfig:
     time
         Column that a table is partitioned by.
     watermarks
-        Time columns of a join's output, with the side that they come from.
-    bounds
-        The join's bounds, for its watermarks.
-    upstream
-        Category and column whose watermark holds for the `__time` of what a slicer writes.
+        Where the watermarks of what is written come from; None if there are none.
     slicer
         What an `ArrowSlicer` does with the files whose names come instead of rows.
     copies
         Columns that are the same as another one, and are added to the rows before they are stored.
+    buffered_file
+        Where to say how many rows a join buffers, if that has a limit.
+    home, writer, staging
+        Of a lookup table: the home, the name by which the table knows the writer, and a folder for files.
     offsets
         Where Spark writes down what each micro-batch reads.
     """
@@ -79,9 +79,11 @@ class WriterConfig:
     chunk_rows: int
     metrics: str
     time: str | None = None
-    watermarks: tuple[tuple[str, str], ...] = ()
-    bounds: tuple[int, int] = (0, 0)
-    upstream: tuple[str, str] | None = None
+    watermarks: Marks | None = None
+    buffered_file: str | None = None
+    home: str = ""
+    writer: str = ""
+    staging: str = ""
     copies: dict[str, str] = field(default_factory=dict)
     slicer: dict[str, object] | None = None
     offsets: str = ""
@@ -94,9 +96,7 @@ class WriterConfig:
     def from_json(cls, text: str) -> WriterConfig:
         """Read back what `to_json` gave."""
         value = json.loads(text)
-        value["watermarks"] = tuple((column, side) for column, side in value["watermarks"])
-        value["bounds"] = tuple(value["bounds"])
-        value["upstream"] = None if value["upstream"] is None else tuple(value["upstream"])
+        value["watermarks"] = read_marks(value["watermarks"])
         return cls(**value)
 
 
@@ -153,6 +153,10 @@ class NotedWriter(DataSourceStreamArrowWriter):
         counts = merge([json.loads(task.counts) for task in tasks])
         extra = self.publish([text for task in tasks for text in task.stored], commit, counts)
         record = {"batch": batchId, "commit": commit, "time": time.time(), **counts, **extra}
+        if config.buffered_file is not None:
+            pending = [counts.get(f"pending_{side}", 0) for side in ("left", "right")]
+            rows = sum(count for count in pending if isinstance(count, int))
+            write_json(Path(config.buffered_file), {"rows": rows})
         write_json(Path(config.metrics) / f"{config.stage}.{batchId}.json", record)
 
 
@@ -208,24 +212,12 @@ class BlockWriter(NotedWriter):
 
     def _watermarks(self, commit: int, counts: Counts) -> dict[str, int]:
         """Below which nothing more comes, per time column."""
-        if self._config.upstream is not None:
-            return self._upstream(commit - self._config.first_commit, *self._config.upstream)
-        left, right = counts.get("left_time"), counts.get("right_time")
-        if not isinstance(left, int) or not isinstance(right, int):
+        config = self._config
+        if config.watermarks is None:
             return {}
-        marks = dict(
-            zip(("left", "right"), output_watermarks(left, right, *self._config.bounds), strict=True)
-        )
-        return {column: marks[side] for column, side in self._config.watermarks}
-
-    def _upstream(self, batch: int, category: str, column: str) -> dict[str, int]:
-        """The watermark of the last commit that a slicer has read whole, up to and with this micro-batch."""
-        offset = json.loads((Path(self._config.offsets) / str(batch)).read_text().splitlines()[-1])
-        log = reader(self._config.root, category)
-        mark = (
-            log.commit(offset["commit"] - 1).watermarks.get(column) if offset["commit"] > log.first else None
-        )
-        return {} if mark is None else {TIME: mark}
+        batch = Path(config.offsets) / str(commit - config.first_commit)
+        offset = json.loads(batch.read_text().splitlines()[-1])
+        return config.watermarks.of(config.root, offset, counts)
 
 
 def _with_copies(batch: pa.RecordBatch, copies: Mapping[str, str]) -> pa.RecordBatch:
