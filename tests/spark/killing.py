@@ -1,6 +1,6 @@
 """Kill a running application again and again while input keeps arriving, then drain it and ask DuckDB.
 
-Run as a script: `python -m tests.spark.killing --kills 30 --seed 1`.
+Run as a script: `python -m tests.spark.killing --kills 30 --seed 1 [--victim NAME]`.
 """
 
 from __future__ import annotations
@@ -15,29 +15,115 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
+
 from braid.data import publish
 from braid.home import Home
+from braid.stores.lookup import LookupStore
 from tests.spark.oracle import START, differences, read
+from tests.spark.questions import Streams, one_to_one
 
-PROGRAM = """
+HEAD = """
 CREATE APPLICATION killed WITH (shards = 3, chunk_rows = 500, batch_rows = 4000, idle_timeout = '1 hour');
-CREATE INPUT TABLE l (id bigint, t timestamp, k string) FROM SCRIBE("l") TIME t IN MILLISECONDS;
-CREATE INPUT TABLE r (id bigint, t timestamp, k string) FROM SCRIBE("r") TIME t IN MILLISECONDS;
-CREATE VIEW some AS SELECT l.id AS lid, r.id AS rid FROM l LEFT JOIN r
-  ON l.k = r.k AND r.t BETWEEN l.t - INTERVAL '20 seconds' AND l.t + INTERVAL '20 seconds';
-CREATE TABLE left_out AS SELECT * FROM some STORAGE SCRIBE(category = "left_out");
-CREATE VIEW every AS SELECT l.id AS lid, r.id AS rid FROM l FULL JOIN r
-  ON l.k = r.k AND r.t BETWEEN l.t - INTERVAL '20 seconds' AND l.t + INTERVAL '20 seconds';
-CREATE TABLE full_out AS SELECT * FROM every STORAGE SCRIBE(category = "full_out");
-"""
+""" + "".join(
+    f'CREATE INPUT TABLE {name} (id bigint, t timestamp, k string) FROM SCRIBE("{name}") '
+    "TIME t IN MILLISECONDS;\n"
+    for name in ("l", "r", "s")
+)
 WINDOW = "l.k = r.k AND r.t BETWEEN l.t - INTERVAL '20 seconds' AND l.t + INTERVAL '20 seconds'"
-QUERIES = {
-    "left_out": f"SELECT l.id AS lid, r.id AS rid FROM l LEFT JOIN r ON {WINDOW}",
-    "full_out": f"SELECT l.id AS lid, r.id AS rid FROM l FULL JOIN r ON {WINDOW}",
+SOON = "r.t BETWEEN l.t AND l.t + INTERVAL '0.1 seconds'"
+PAIR = "SELECT l.id AS lid, r.id AS rid FROM l"
+CHAIN = f"""
+SELECT l.id AS lid, r.id AS rid, s.id AS sid FROM l LEFT JOIN r ON {WINDOW}
+LEFT JOIN s ON s.k = l.k AND s.t BETWEEN l.t - INTERVAL '10 seconds' AND l.t + INTERVAL '30 seconds'
+"""
+
+
+def stored(category: str, select: str) -> str:
+    """A table of the application."""
+    return f'CREATE TABLE {category} AS {select} STORAGE SCRIBE(category = "{category}");\n'
+
+
+def neighbours(streams: Streams) -> str:
+    """Pairs of neighbours in time, of both directions."""
+    near = [
+        f"SELECT l.id AS lid, r.id AS rid FROM {a} ASOF JOIN {b} ON l.k = r.k AND {a}.t {sign} {b}.t"
+        for a, b in (("l", "r"), ("r", "l"))
+        for sign in (">=", "<")
+    ]
+    return " UNION ".join(near)
+
+
+def once_each(streams: Streams) -> str:
+    """Every left row with the first free right row of its window."""
+    rows = ", ".join(
+        f"({left}, {'NULL' if right is None else right})"
+        for left, right in one_to_one(-20, 20, left=True)(streams)
+    )
+    return f"SELECT * FROM (VALUES {rows}) AS found(lid, rid)"
+
+
+@dataclass(frozen=True)
+class Victim:
+    """An application, and what must be in its categories: SQL, or a function of the streams that gives it."""
+
+    program: str
+    queries: dict[str, str | Callable[[Streams], str]]
+
+
+VICTIMS = {
+    "interval": Victim(
+        stored("left_out", f"{PAIR} LEFT JOIN r ON {WINDOW}")
+        + stored("full_out", f"{PAIR} FULL JOIN r ON {WINDOW}"),
+        {kind: f"{PAIR} {kind[:4]} JOIN r ON {WINDOW}" for kind in ("left_out", "full_out")},
+    ),
+    "series": Victim(
+        stored("pairs", f"{PAIR} TIMESERIES JOIN r ON l.k = r.k")
+        + stored("asof", f"{PAIR} ASOF LEFT JOIN r MATCH_CONDITION (l.t >= r.t) ON l.k = r.k"),
+        {"pairs": neighbours, "asof": f"{PAIR} ASOF LEFT JOIN r ON l.k = r.k AND l.t >= r.t"},
+    ),
+    "chain": Victim(stored("chain", CHAIN), {"chain": CHAIN}),
+    "time_only": Victim(
+        stored("soon", f"{PAIR} LEFT JOIN r ON {SOON}"), {"soon": f"{PAIR} LEFT JOIN r ON {SOON}"}
+    ),
+    "consume": Victim(
+        stored("consumed", f"{PAIR} LEFT JOIN r ON {WINDOW} MATCH FIRST CONSUME"), {"consumed": once_each}
+    ),
+    "lookup": Victim(
+        'CREATE TABLE latest AS SELECT k, t, id FROM r STORAGE LASER(table = "latest", key = (k));\n'
+        + stored(
+            "named", 'SELECT l.id AS lid, d.name AS name FROM l LEFT JOIN LOOKUP("names") AS d ON d.k = l.k'
+        ),
+        {
+            "named": "SELECT id AS lid, CASE WHEN k[2:]::int % 2 = 0 THEN 'name of ' || k END AS name FROM l",
+            "latest": "SELECT k, t, max(id) AS id FROM r WHERE k IS NOT NULL "
+            "GROUP BY k, t QUALIFY row_number() OVER (PARTITION BY k ORDER BY t DESC) = 1",
+        },
+    ),
+    "after": Victim(
+        stored("after", f"{PAIR} LEFT JOIN r ON {WINDOW} EMIT UNMATCHED AFTER INTERVAL '5 seconds'"),
+        {"after": f"{PAIR} LEFT JOIN r ON {WINDOW}"},
+    ),
 }
+
+
+def names() -> pa.Table:
+    """What the lookup finds: names of every other key."""
+    keys = [f"k{number}" for number in range(0, 200, 2)]
+    return pa.table({"k": keys, "name": [f"name of {key}" for key in keys]})
+
+
+def content(home: Home, category: str) -> pa.Table:
+    """What the application has stored, in a category or in a lookup table."""
+    store = LookupStore(home.root)
+    if not store.has(category):
+        return read(home, category)
+    with store.open(category) as table:
+        return pa.Table.from_batches(table.scan(time.time_ns() // 1000))
 
 
 @dataclass
@@ -47,7 +133,7 @@ class Feed:
     home: Home
     seed: int
     rows_per_second: int = 40
-    streams: dict[str, list[dict[str, object]]] = field(default_factory=lambda: {"l": [], "r": []})
+    streams: Streams = field(default_factory=lambda: {"l": [], "r": [], "s": []})
 
     def __post_init__(self) -> None:
         self._rng = random.Random(self.seed)
@@ -113,13 +199,18 @@ def progress(home: Home) -> int:
     return sum(1 for _ in (home.root / "apps" / "killed" / "checkpoints").glob("*/commits/[0-9]*"))
 
 
-def run(kills: int, seed: int, say: object = print) -> dict[str, list[object]]:
+def run(kills: int, seed: int, victim: str = "interval") -> dict[str, list[object]]:
     """Kill at seeded moments, drain, and return what differs from DuckDB per table."""
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="braid-kill-") as folder:
         home = Home.at(folder)
         program = Path(folder) / "killed.sql"
-        program.write_text(PROGRAM)
+        program.write_text(HEAD + VICTIMS[victim].program)
+        table = LookupStore(home.root).create(
+            "names", pa.schema([("k", pa.string())]), pa.schema([("name", pa.string())])
+        )
+        with table:
+            table.upsert(names(), writer="test", batch_id=0, now_us=time.time_ns() // 1000)
         feed = Feed(home, seed)
         feed.second()
         feed.start()
@@ -143,12 +234,11 @@ def run(kills: int, seed: int, say: object = print) -> dict[str, list[object]]:
         if process.wait(900):
             raise RuntimeError("draining failed")
         result = {}
-        for category, sql in QUERIES.items():
-            result[category] = differences(read(home, category), sql, feed.streams)
-            print(
-                f"{category}: {read(home, category).num_rows} rows, {len(result[category])} differences",
-                flush=True,
-            )
+        for category, query in VICTIMS[victim].queries.items():
+            found = content(home, category)
+            sql = query if isinstance(query, str) else query(feed.streams)
+            result[category] = differences(found, sql, feed.streams)
+            print(f"{category}: {found.num_rows} rows, {len(result[category])} differences", flush=True)
         return result
 
 
@@ -157,9 +247,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--victim", choices=VICTIMS, default="interval")
     arguments = parser.parse_args()
-    print(f"seed {arguments.seed}")
-    found = run(arguments.kills, arguments.seed)
+    print(f"seed {arguments.seed}, {arguments.victim}")
+    found = run(arguments.kills, arguments.seed, arguments.victim)
     print(json.dumps({name: len(rows) for name, rows in found.items()}))
     sys.exit(1 if any(found.values()) else 0)
 

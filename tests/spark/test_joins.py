@@ -1,0 +1,46 @@
+"""Every kind of join, from text to drained output, against DuckDB."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from braid import api
+from braid.errors import BraidError
+from braid.home import Home
+from tests.spark.oracle import differences, read
+from tests.spark.questions import QUESTIONS, Question, generate, publish
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def results(
+    spark: object, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> dict[str, list[object]]:
+    """Differences of every question that is asked, from one home over one session, two at a time."""
+    from braid.spark.app import Application
+
+    home = Home.at(Path(tmp_path_factory.mktemp("joins")))
+    streams = generate(seed=11)
+    publish(home.log(), streams)
+    wanted = {item.callspec.params["name"] for item in request.session.items if hasattr(item, "callspec")}
+
+    def run(question: Question) -> tuple[str, list[object]]:
+        try:
+            Application(api.compile_text(question.pql()).plan, home, spark=spark, drain=True).start().wait()
+        except BraidError as error:
+            return question.name, [str(error)]
+        found = read(home, f"{question.name}.out")
+        rows = differences(found, question.sql(streams, found.column_names), streams)
+        return question.name, rows if found.num_rows > 50 else [found.num_rows, *rows]
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(pool.map(run, [question for question in QUESTIONS if question.name in wanted]))
+
+
+@pytest.mark.parametrize("name", [question.name for question in QUESTIONS])
+def test_drained_output_equals_the_answer(results: dict[str, list[object]], name: str) -> None:
+    assert results[name] == []
