@@ -143,6 +143,9 @@ class PacedReader(DataSourceStreamReader):
                 return start
             offset, epoch, waits = _reopened(offset, now), epoch + 1, _Waits()
         config, full = self._pacing(offset, waits.full)
+        if full.steps:
+            # Full buffers take one chunk, whatever the budget had grown to.
+            offset = replace(offset, growth=1)
         decision = next_offset(
             offset,
             _records(self._log("left"), offset.left.needed),

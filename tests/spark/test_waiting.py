@@ -1,0 +1,190 @@
+"""Steps that the wall clock asks for, limits on what is buffered, and watermarks: without Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from braid.config import AppConfig
+from braid.errors import RunError
+from braid.eventtime.chunk import MAX_TIME
+from braid.home import Home
+from braid.kernels.spec import HASH, TIME
+from braid.spark import pace
+from braid.spark.counts import merge
+from braid.spark.marks import JoinMarks, SlicerMarks, read_marks
+from braid.spark.pace import PaceConfig, PacedReader, Reference
+from braid.spark.waiting import PATIENCE, Full, padding_due
+
+SECOND = 1_000_000
+SCHEMA = pa.schema([(HASH, pa.int64()), (TIME, pa.int64())])
+
+
+def paced(
+    home: Home, *, pad_after: int | None = None, **options: object
+) -> tuple[PacedReader, Callable[[str, list[int]], None], Path]:
+    """A source, a function that appends rows to a side, and where buffered rows are told."""
+    for side in ("left", "right"):
+        home.log().create(side, SCHEMA, shards=1)
+    buffered = home.root / "buffered.json"
+    config = PaceConfig(
+        root=home.log_root,
+        left="left",
+        right="right",
+        upper=10 * SECOND,
+        options=AppConfig(**options).model_dump(),
+        propagated=(),
+        slots=(0,),
+        drain_file=str(home.root / "drain"),
+        status_file=str(home.root / "pacing.json"),
+        ordered=("left", "right"),
+        pad_after=pad_after,
+        buffered_file=str(buffered),
+    )
+
+    def append(side: str, times: list[int]) -> None:
+        rows = {HASH: pa.array([0] * len(times), pa.int64()), TIME: pa.array(times, pa.int64())}
+        home.log().open(side).append(pa.table(rows))
+
+    return PacedReader(PaceConfig.from_json(config.to_json())), append, buffered
+
+
+def step(reader: PacedReader, start: dict, end: dict) -> dict:
+    (part,) = reader.partitions(start, end)
+    assert isinstance(part, Reference)
+    return json.loads(part.step)
+
+
+def test_a_step_is_due_while_rows_wait_by_the_clock() -> None:
+    assert not padding_due(now=1_000, last=500, newest=100, pad_after=400)
+    assert not padding_due(now=550, last=500, newest=450, pad_after=400)
+    assert padding_due(now=600, last=500, newest=450, pad_after=400)
+    assert padding_due(now=850, last=849, newest=450, pad_after=400)
+
+
+def test_waiting_rows_are_padded_and_then_nothing_is_written(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0]
+    monkeypatch.setattr(pace, "_now", lambda: clock[0])
+    reader, append, _ = paced(home, pad_after=8 * SECOND, idle_timeout="10 hours")
+    append("left", [1, 2])
+    arrived = home.log().open("left").reader().commit(0).wall_time
+    clock[0] = arrived + SECOND
+    start = reader.initialOffset()
+    offset = reader.latestOffset(start, None)
+    assert step(reader, start, offset)["wall_time"] == clock[0]
+    seen = []
+    for _ in range(40):
+        clock[0] += SECOND
+        after = reader.latestOffset(offset, None)
+        if after != offset:
+            seen.append((clock[0] - arrived) // SECOND)
+            replayed = step(reader, offset, after)
+            assert (replayed["left"], replayed["wall_time"]) == ([], clock[0])
+            offset = after
+    assert seen == [3, 5, 7, 8]
+
+
+def test_a_restart_pads_what_has_waited_through_the_outage(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0]
+    monkeypatch.setattr(pace, "_now", lambda: clock[0])
+    reader, append, _ = paced(home, pad_after=8 * SECOND, idle_timeout="10 hours")
+    append("left", [1])
+    clock[0] = home.log().open("left").reader().commit(0).wall_time
+    offset = reader.latestOffset(reader.initialOffset(), None)
+    clock[0] += 3600 * SECOND
+    after = PacedReader(reader._config).latestOffset(offset, None)
+    assert after != offset
+    assert PacedReader(reader._config).latestOffset(after, None) == after
+
+
+def test_without_a_wait_the_clock_changes_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [10**15]
+    monkeypatch.setattr(pace, "_now", lambda: clock[0])
+    reader, append, _ = paced(home, idle_timeout="10 hours")
+    append("left", [1])
+    append("right", [1])
+    offset = reader.latestOffset(reader.initialOffset(), None)
+    clock[0] += 600 * SECOND
+    assert reader.latestOffset(offset, None) == offset
+    assert "waits" not in offset
+
+
+def test_full_buffers_let_one_chunk_in_at_a_time(home: Home) -> None:
+    reader, append, buffered = paced(home, max_buffered_rows=10)
+    for number in range(6):
+        append("left", list(range(number * SECOND, number * SECOND + 4)))
+        append("right", list(range(number * SECOND, number * SECOND + 4)))
+    start = reader.initialOffset()
+    first = reader.latestOffset(start, None)
+    taken = step(reader, start, first)
+    assert len(taken["left"]) + len(taken["right"]) <= 3
+    buffered.write_text('{"rows": 12}')
+    second = reader.latestOffset(first, None)
+    taken = step(reader, first, second)
+    assert sum(high - low + 1 for side in ("left", "right") for _, low, high in taken[side]) == 1
+    assert "max_buffered_rows" in json.loads((home.root / "pacing.json").read_text())["why"]
+    buffered.write_text('{"rows": 3}')
+    assert "waits" not in reader.latestOffset(second, None)
+
+
+def test_buffers_that_stay_full_are_an_error() -> None:
+    full = Full()
+    for _ in range(PATIENCE):
+        full = full.after(100, limit=100)
+    assert full.after(99, limit=100) == Full()
+    assert full.after(99, limit=90) == Full(1, 99)
+    with pytest.raises(RunError, match="max_buffered_rows is 90: the time window alone holds more"):
+        full.after(100, limit=90)
+
+
+def test_a_carried_watermark_is_held_back_by_what_is_buffered(home: Home) -> None:
+    """Orders and deliveries were joined; their rows now wait for returns, by the time of the delivery."""
+    chain = home.log().create("chain", SCHEMA, shards=1)
+    home.log().create("returns", SCHEMA, shards=1)
+    chain.publish(0, [], {TIME: 100, "order": 70})
+    chain.publish(1, [], {TIME: 140, "order": 90})
+    marks = JoinMarks(
+        "chain",
+        "returns",
+        (0, 30),
+        (("d", "left", TIME, 0), ("o", "left", "order", 50), ("r", "right", TIME, 0)),
+    )
+    assert read_marks(json.loads(json.dumps(vars(marks)))) == marks
+
+    def of(commit: int, left: int, right: int, **held: int) -> dict[str, int]:
+        sides = {"left": (commit, left), "right": (-1, right)}
+        at = {name: {"commit": at, "chunk": -1, "stream_time": t} for name, (at, t) in sides.items()}
+        return marks.of(home.log_root, {"at": at}, {"held": {f"left.{k}": v for k, v in held.items()}})
+
+    # A delivery may wait from 100 - 30 on, and its order lie up to 50 before; a shard knows better.
+    assert of(0, 100, 100) == {"d": 70, "o": 70, "r": 70}
+    assert of(0, 100, 100, order=40) == {"d": 70, "o": 40, "r": 70}
+    assert of(0, 100, 100, order=5) == {"d": 70, "o": 20, "r": 70}
+    # What has come in is a limit, too: nothing waits, but older orders may still come.
+    assert of(1, 140, 200) == {"d": 140, "o": 90, "r": 140}
+    assert of(1, MAX_TIME, MAX_TIME) == {"d": MAX_TIME, "o": 90, "r": MAX_TIME}
+    assert of(-1, 100, 100) == {"d": 70, "r": 70}
+
+
+def test_a_slicer_passes_on_the_watermarks_of_what_it_has_read_whole(home: Home) -> None:
+    source = home.log().create("source", SCHEMA, shards=1)
+    source.publish(0, [], {"o": 5, "d": 6})
+    source.publish(1, [], {"o": 7, "d": 8})
+    marks = SlicerMarks("source", ((TIME, "d"), ("order", "o"), ("other", "gone")))
+    assert read_marks(json.loads(json.dumps(vars(marks)))) == marks
+    assert marks.of(home.log_root, {"commit": 0, "chunk": 3}, {}) == {}
+    assert marks.of(home.log_root, {"commit": 1, "chunk": 3}, {}) == {TIME: 6, "order": 5}
+    assert marks.of(home.log_root, {"commit": 2, "chunk": 0}, {}) == {TIME: 8, "order": 7}
+
+
+def test_of_what_shards_hold_the_least_counts() -> None:
+    parts = [{"held": {"left.o": 7}}, {"held": {}}, {"held": {"left.o": 4, "right.x": 9}}]
+    assert merge(parts) == {"held": {"left.o": 4, "right.x": 9}}
