@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
 _SECONDS = 10.0
 """Span of time over which rates are measured."""
+_SPECIAL = {
+    "padded_early_left": "left rows padded after their wait",
+    "padded_early_right": "right rows padded after their wait",
+    "matches_after_padding": "matches that came after that",
+    "keys_written": "keys written",
+    "null_keys": "rows without a key",
+}
+"""Totals that only some kinds of stages have, and what to call them."""
 _EVERY = 5.0
 """Seconds between plain lines."""
 
@@ -67,6 +75,9 @@ class Monitor:
                     f", {totals.get('matches', 0):,} matches, {totals.get('unmatched_left', 0):,} left rows"
                 )
                 text += f" without a match, {totals.get('rescued', 0):,} matches rescued from the log"
+            text += "".join(
+                f", {totals[name]:,} {words}" for name, words in _SPECIAL.items() if totals.get(name)
+            )
             dead = last.get("dead") or {}
             if dead:
                 text += ", dead letters: " + ", ".join(

@@ -12,7 +12,23 @@ from pathlib import Path
 from braid.home import AppHome, read_json, write_json
 
 Json = dict[str, object]
-_TOTALS = ("rows_in", "rows_out", "matches", "unmatched_left", "unmatched_right", "rescued", "lost_matches")
+_TOTALS = (
+    "rows_in",
+    "rows_out",
+    "matches",
+    "unmatched_left",
+    "unmatched_right",
+    "rescued",
+    "lost_matches",
+    "lost_late_left",
+    "lost_late_right",
+    "padded_early_left",
+    "padded_early_right",
+    "matches_after_padding",
+    "keys_written",
+    "superseded",
+    "null_keys",
+)
 
 
 @dataclass
