@@ -20,7 +20,6 @@ from braid.eventtime.offset import Offset, SideName, SideOffset
 from braid.eventtime.ordered import Ordered
 from braid.eventtime.propagated import Propagated
 
-
 PERCENTILE = 1.0
 RESCUED_PERCENTILE = 5.0
 """Shares of rows, in percent, that may arrive behind stream time, where no option says otherwise."""
@@ -46,6 +45,8 @@ class PacingConfig:
         By how much `batch_rows` may be exceeded under backlog.
     left, right
         The estimators.
+    patient
+        Inputs that are waited for however long they are silent: rows are known to be on their way.
     """
 
     upper: int
@@ -55,6 +56,7 @@ class PacingConfig:
     max_growth: int = 8
     left: Estimator = field(default_factory=Calibrated)
     right: Estimator = field(default_factory=Calibrated)
+    patient: tuple[SideName, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("slack", "idle_timeout"):
@@ -206,8 +208,8 @@ def next_offset(
         outage an input is not taken for idle while its writer is still starting.
     """
     sides = _Sides(
-        _Side("left", offset.left, config.left, left),
-        _Side("right", offset.right, config.right, right),
+        _Side("left", offset.left, config.left, left, "left" in config.patient),
+        _Side("right", offset.right, config.right, right, "right" in config.patient),
         config,
         offset.drained,
     )
@@ -250,9 +252,15 @@ class _Side:
     """One input while a decision is being made."""
 
     def __init__(
-        self, name: SideName, offset: SideOffset, estimator: Estimator, records: Iterable[ChunkTimes]
+        self,
+        name: SideName,
+        offset: SideOffset,
+        estimator: Estimator,
+        records: Iterable[ChunkTimes],
+        patient: bool,
     ) -> None:
         self.name = name
+        self._patient = patient
         self.time = offset.stream_time
         self._before = offset
         self._position = offset.position
@@ -302,7 +310,7 @@ class _Side:
         """Whether there is nothing to read, and has been nothing for so long that it may never come."""
         if self._next is not None:
             return False
-        return draining or max(self._active, watching_since) <= quiet
+        return draining or (not self._patient and max(self._active, watching_since) <= quiet)
 
     def offset(self) -> SideOffset:
         """Where this input stands now; the same object as before when nothing was admitted or moved."""

@@ -17,10 +17,11 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from braid.config import AppConfig
 from braid.errors import ConfigError
+from braid.eventtime.offset import SideName
 from braid.home import AppHome, read_json, write_json
 from braid.kernels.emit import output_schema
 from braid.kernels.side import Side
-from braid.kernels.spec import HASH, KEY, TIME
+from braid.kernels.spec import HASH, KEY, TIME, AnySpec, JoinSpec
 from braid.log.category import Category
 from braid.log.log import Log
 from braid.plan.specs import join_spec
@@ -41,7 +42,7 @@ from braid.spark.session import activated
 from braid.spark.slicer import projected, sharded, slice_rows
 from braid.spark.slots import slots
 from braid.spark.table import TableSink
-from braid.spark.tracing import ordered_sides, paced_upper, propagated_sides, rescued_sides
+from braid.spark.tracing import ordered_sides, paced_upper, propagated_sides, rescued_sides, upstream_joins
 from braid.spark.types import arrow_schema, spark_schema
 from braid.spark.writer import BlockSink, WriterConfig
 
@@ -167,6 +168,7 @@ class Launcher:
             status_file=str(self.home.control_file(stage.name, "pacing")),
             ordered=ordered_sides(self.plan, stage),
             rescued=rescued_sides(stage, spec),
+            held_files=self._held_files(stage, spec),
             pad_after=stage.pad_after,
             buffered_file=self._buffered_file(stage),
         )
@@ -258,9 +260,20 @@ class Launcher:
             offsets=str(self.home.checkpoint(stage.name) / "offsets"),
         )
 
+    def _held_files(self, stage: JoinStage, spec: AnySpec) -> dict[SideName, tuple[str, ...]]:
+        """Where to see what upstream joins hold, of sides for which it must not come late."""
+        saved = spec.rescued if isinstance(spec, JoinSpec) else ()
+        return {
+            name: tuple(str(self.home.control_file(join.name, "buffered")) for join in joins)
+            for name, joins in upstream_joins(self.plan, stage).items()
+            if joins and name not in saved
+        }
+
     def _buffered_file(self, stage: Stage) -> str | None:
-        """Where the sink of a join tells its source how many rows are buffered, if that has a limit."""
-        if self.options.max_buffered_rows is None or not isinstance(stage, JoinStage):
+        """Where the sink of a join tells sources how many rows are buffered, if one wants to know."""
+        if not isinstance(stage, JoinStage):
+            return None
+        if self.options.max_buffered_rows is None and not stage.sink.internal:
             return None
         return str(self.home.control_file(stage.name, "buffered"))
 

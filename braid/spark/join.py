@@ -18,7 +18,7 @@ from braid.kernels.blocks import BlockId
 from braid.kernels.join import ShardJoin, open_join
 from braid.kernels.logblocks import LogBlocks
 from braid.kernels.side import Side
-from braid.kernels.spec import AnySpec
+from braid.kernels.spec import AnySpec, SeriesSpec
 from braid.kernels.step import Output, Step
 from braid.log.layout import shard_range
 from braid.log.writer import write_file
@@ -153,7 +153,7 @@ class JoinProcessor(StatefulProcessor):
             "join_ms": (joined - opened) * 1000,
             "save_ms": (saved - joined) * 1000,
         }
-        notes = [_lost(output.lost, blocks)]
+        notes = [_lost(self._listed(shard, output), blocks)]
         table = output.rows
         if self._config.direct is not None and table.num_rows >= DIRECT_ROWS:
             notes.append(pa.array([text_note(FILE, self._store(table, self._config.direct))]))
@@ -178,8 +178,22 @@ class JoinProcessor(StatefulProcessor):
         side = self._config.broadcast
         if side is None or shard == 0:
             return output.counts
-        twice = tuple(f"{name}_{side}" for name in _INPUT_COUNTS)
+        names = (*_INPUT_COUNTS, "lost_late") if isinstance(self._config.spec, SeriesSpec) else _INPUT_COUNTS
+        twice = tuple(f"{name}_{side}" for name in names)
         return {name: value for name, value in output.counts.items() if name not in twice}
+
+    def _listed(self, shard: int, output: Output) -> pa.Table:
+        """Lost rows to list: of a side that every shard reads, each once.
+
+        Only matches that an interval join has missed differ from shard to shard.
+        """
+        side = self._config.broadcast
+        if side is None or shard == 0:
+            return output.lost
+        same = pc.equal(output.lost["side"], side.value)
+        if not isinstance(self._config.spec, SeriesSpec):
+            same = pc.and_(same, pc.not_equal(output.lost["reason"], f"late_{side}"))
+        return output.lost.filter(pc.invert(same))
 
     def _open(self, shard: int, stored: bytes | None, epoch: int) -> tuple[int, ShardJoin]:
         """The join as the state says it is: from the cache if that is as new, else built from state and log.

@@ -59,6 +59,9 @@ class PaceConfig:
         Sides that are declared to come in order.
     rescued
         Sides whose late rows find their partners in the log.
+    held_files
+        Per side, where the joins upstream say how many rows they hold: while they hold any, the side is not
+        taken for idle. Only for sides whose late rows would be lost.
     pad_after
         How long unmatched rows wait by the wall clock; None if they wait for stream time.
     buffered_file
@@ -76,6 +79,7 @@ class PaceConfig:
     status_file: str
     ordered: tuple[SideName, ...] = ()
     rescued: tuple[SideName, ...] = ()
+    held_files: dict[SideName, tuple[str, ...]] = field(default_factory=dict)
     pad_after: int | None = None
     buffered_file: str | None = None
 
@@ -200,11 +204,12 @@ class PacedReader(DataSourceStreamReader):
         config = self._config
         options = AppConfig.model_construct(**config.options)
         pacing = PacingConfig.of(options, config.upper, config.propagated, config.ordered, config.rescued)
+        patient = tuple(name for name, files in config.held_files.items() if any(map(_rows_in, files)))
+        pacing = replace(pacing, patient=patient)
         limit = options.max_buffered_rows
         if limit is None or config.buffered_file is None:
             return pacing, full
-        stored = read_json(Path(config.buffered_file))
-        buffered = int(stored["rows"]) if isinstance(stored, dict) else 0
+        buffered = _rows_in(config.buffered_file)
         return limited(pacing, buffered, limit, offset.growth), full.after(buffered, limit)
 
     def _padding_due(self, offset: Offset, waits: _Waits, now: int) -> bool:
@@ -266,6 +271,12 @@ def _unpack(value: dict[str, Json]) -> tuple[Offset, int]:
     assert isinstance(at, dict)
     assert isinstance(epoch, int)
     return Offset.from_json(at), epoch
+
+
+def _rows_in(path: str) -> int:
+    """How many rows a join has buffered, as its sink has told."""
+    stored = read_json(Path(path))
+    return int(stored["rows"]) if isinstance(stored, dict) else 0
 
 
 def _reopened(offset: Offset, now: int) -> Offset:

@@ -36,6 +36,19 @@ def paced_upper(stage: JoinStage) -> int:
     return stage.upper
 
 
+def upstream_joins(plan: Plan, stage: JoinStage) -> dict[SideName, list[JoinStage]]:
+    """Per side of a join, all joins whose rows come to it in the end."""
+    return {name: _joins_before(plan, _slicer(plan, stage, name)) for name in _SIDES}
+
+
+def _joins_before(plan: Plan, stage: Stage) -> list[JoinStage]:
+    found = []
+    for writer in upstream(plan, stage):
+        found += [writer] if isinstance(writer, JoinStage) else []
+        found += _joins_before(plan, writer)
+    return found
+
+
 def upstream(plan: Plan, stage: Stage) -> list[Stage]:
     """The stages of the plan that write what a stage reads."""
     if isinstance(stage, JoinStage):

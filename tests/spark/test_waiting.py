@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -115,6 +116,24 @@ def test_without_a_wait_the_clock_changes_nothing(home: Home, monkeypatch: pytes
     clock[0] += 600 * SECOND
     assert reader.latestOffset(offset, None) == offset
     assert "waits" not in offset
+
+
+def test_a_side_whose_rows_are_held_upstream_is_not_idle(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [10**15]
+    monkeypatch.setattr(pace, "_now", lambda: clock[0])
+    reader, append, held = paced(home, idle_timeout="1 second", slack="1 hour")
+    patient = PacedReader(replace(reader._config, held_files={"left": (str(held),)}))
+    held.write_text('{"rows": 3}')
+    append("right", [SECOND, 90 * SECOND])
+    start = patient.latestOffset(patient.initialOffset(), None)
+    clock[0] += 60 * SECOND
+    append("right", [91 * SECOND])
+    waiting = patient.latestOffset(start, None)
+    assert waiting["at"]["left"]["stream_time"] < 0
+    held.write_text('{"rows": 0}')
+    append("right", [92 * SECOND])
+    clock[0] += 60 * SECOND
+    assert patient.latestOffset(waiting, None)["at"]["left"]["stream_time"] == 82 * SECOND
 
 
 def test_full_buffers_let_one_chunk_in_at_a_time(home: Home) -> None:
