@@ -79,7 +79,16 @@ def status(
         typer.echo(json.dumps(found, indent=2))
         return
     table = Table(
-        "application", "state", "stage", "batch", "rows in", "rows out", "match rate", "paused", "updated"
+        "application",
+        "state",
+        "stage",
+        "what",
+        "batch",
+        "rows in",
+        "rows out",
+        "match rate",
+        "paused",
+        "updated",
     )
     for value in found:
         stages = value["stages"]
@@ -93,6 +102,7 @@ def status(
                 str(value["application"]) if number == 0 else "",
                 str(value["state"]) if number == 0 else "",
                 name,
+                str(stage.get("what", "")),
                 str(last.get("batch", "")),
                 f"{totals.get('rows_in', 0):,}",
                 f"{totals.get('rows_out', 0):,}",

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from braid.config import parse_options
 from braid.errors import RunError
 from braid.home import AppHome, Home, read_json, write_json
+from braid.plan import words
 from braid.plan.diff import diff
 from braid.plan.serialise import loads, plan_to_json
 from braid.plan.stages import JoinStage, Plan, SlicerStage, Stage
@@ -79,7 +80,8 @@ class Application:
         self._queries: dict[str, Supervised] = {}
         self._relays: dict[str, Supervised] = {}
         self._metrics = {
-            stage.name: StageMetrics(self.home, stage.name, _kind(stage)) for stage in plan.stages
+            stage.name: StageMetrics(self.home, stage.name, _kind(stage), _what(stage))
+            for stage in plan.stages
         }
         self._status = Status(self.home)
         self._error: BaseException | None = None
@@ -289,6 +291,12 @@ def _print(line: str) -> None:
 
 def _kind(stage: Stage) -> str:
     return "slicer" if isinstance(stage, SlicerStage) else "join"
+
+
+def _what(stage: Stage) -> str:
+    text = words.title(stage).replace(f" {stage.name}", "") if isinstance(stage, JoinStage) else "slicer"
+    text += ", lookup" * bool(stage.lookups)
+    return f"{text} to a lookup table" if stage.sink.kind == "laser" else text
 
 
 def _explained(stage: str, failure: PySparkException) -> RunError:

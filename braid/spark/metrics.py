@@ -33,11 +33,22 @@ _TOTALS = (
 
 @dataclass
 class StageMetrics:
-    """Collects what a stage's micro-batches report, from Spark's progress and from its sink."""
+    """Collects what a stage's micro-batches report, from Spark's progress and from its sink.
+
+    Parameters
+    ----------
+    home, stage
+        The application and its stage.
+    kind
+        `slicer` or `join`.
+    what
+        The stage in a few words.
+    """
 
     home: AppHome
     stage: str
     kind: str
+    what: str = ""
     seen: int = -1
     last: Json = field(default_factory=dict)
     totals: dict[str, int] = field(default_factory=dict)
@@ -104,7 +115,12 @@ class Status:
         return value
 
     def _stage(self, name: str, metrics: StageMetrics) -> Json:
-        value: Json = {"kind": metrics.kind, "totals": metrics.totals, "last": metrics.last}
+        value: Json = {
+            "kind": metrics.kind,
+            "what": metrics.what,
+            "totals": metrics.totals,
+            "last": metrics.last,
+        }
         if metrics.kind == "join":
             value["pacing"] = read_json(self.home.control_file(name, "pacing"))
         return value
