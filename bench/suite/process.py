@@ -16,7 +16,7 @@ import psutil
 
 MARK = "@@ "
 """Begins a line of output that is an event for the suite, as JSON."""
-SAMPLE_SECONDS = 0.25
+SAMPLE_SECONDS = 0.5
 DISK_SECONDS = 2.0
 CORES = 2
 
@@ -32,7 +32,8 @@ class Usage:
     """What a program used from its `start` event to its `done` event."""
 
     peak_rss: int = 0
-    peak_private: int = 0
+    peak_pss: int = 0
+    peak_parts: dict[str, int] = field(default_factory=dict)
     cpu_seconds: float = 0.0
     peak_state_bytes: int = 0
     peak_log_bytes: int = 0
@@ -49,7 +50,7 @@ class Program:
     log
         File for everything that it says.
     memory
-        Bytes of private memory (resident, less what is mapped from files or shared) that it may take.
+        Bytes of memory (proportional set size of all its processes) that it may take.
     """
 
     command: list[str]
@@ -98,15 +99,22 @@ class Program:
                 for event in self._events:
                     if wanted(event):
                         return event
-                if self._error is not None:
-                    raise FailedError(self._error)
-                if self._ended.is_set():
-                    raise FailedError(f"ended with code {self._process.poll()}: {self._last_line()}")
+                self.check()
                 if (
                     not self._arrived.wait(min(1.0, deadline - time.monotonic()))
                     and time.monotonic() > deadline
                 ):
                     raise FailedError(f"no {what} after {timeout:.0f} s")
+
+    def check(self) -> None:
+        """Raise `FailedError` if the program has ended."""
+        if self._error is not None or self._ended.is_set():
+            raise FailedError(self._error or f"ended with code {self._process.poll()}: {self._last_line()}")
+
+    def events(self, name: str) -> list[Event]:
+        """All events of a name so far."""
+        with self._arrived:
+            return [event for event in self._events if event["event"] == name]
 
     def kill(self) -> None:
         """Kill the process and every descendant that was ever seen, by SIGKILL."""
@@ -148,8 +156,7 @@ class Program:
     def _watch(self) -> None:
         last = 0.0
         while not self._ended.wait(SAMPLE_SECONDS):
-            private = self._measure_memory()
-            if private > self.memory:
+            if self._measure_memory() > self.memory:
                 self._error = f"more than {self.memory / 2**30:.0f} GB of memory"
                 self.kill()
                 return
@@ -166,16 +173,21 @@ class Program:
         return list(self._seen.values())
 
     def _measure_memory(self) -> int:
-        rss = private = 0
+        """Sample memory; the proportional size, in which a page that several processes share counts once."""
+        rss = pss = 0
+        parts: dict[str, int] = {}
         for process in self._tree():
-            with contextlib.suppress(psutil.Error):
-                memory = process.memory_info()
-                rss += memory.rss
-                private += memory.rss - memory.shared
+            with contextlib.suppress(psutil.Error, OSError, ValueError):
+                rss += process.memory_info().rss
+                own = _proportional(process.pid)
+                pss += own
+                name = process.name()
+                parts[name] = parts.get(name, 0) + own
         if self._base is not None:
             self.usage.peak_rss = max(self.usage.peak_rss, rss)
-            self.usage.peak_private = max(self.usage.peak_private, private)
-        return private
+            if pss > self.usage.peak_pss:
+                self.usage.peak_pss, self.usage.peak_parts = pss, parts
+        return pss
 
     def _cpu(self) -> float:
         total = 0.0
@@ -187,7 +199,10 @@ class Program:
 
     def _measure_disk(self) -> None:
         for kind, attribute in (("state", "peak_state_bytes"), ("log", "peak_log_bytes")):
-            size = sum(folder_bytes(folder) for folder in self._folders.get(kind, []))
+            patterns = self._folders.get(kind, [])
+            # Relative to the root, because a state folder may be a pattern: topics have folders of their own.
+            folders = [path for pattern in patterns for path in Path("/").glob(pattern.lstrip("/"))]
+            size = sum(folder_bytes(str(folder)) for folder in folders)
             setattr(self.usage, attribute, max(getattr(self.usage, attribute), size))
 
     def _last_line(self) -> str:
@@ -202,8 +217,18 @@ def folder_bytes(folder: str) -> int:
     for base, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):
-                total += os.stat(os.path.join(base, name)).st_size  # noqa: PTH116, PTH118  many files
+                status = os.stat(os.path.join(base, name))  # noqa: PTH116, PTH118  many files
+                # A broker's index files are large and empty.
+                total += min(status.st_size, status.st_blocks * 512)
     return total
+
+
+def _proportional(pid: int) -> int:
+    with Path(f"/proc/{pid}/smaps_rollup").open() as file:
+        for line in file:
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0
 
 
 def _pin() -> None:

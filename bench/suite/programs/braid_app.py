@@ -59,7 +59,7 @@ def main() -> None:
     if given.mode != "drain":
         api.run(program, home.root, master="local[2]")
         emit("start", **folders)
-        threading_wait()
+        wait_for_end()
     spark = open_session(master="local[2]")
     warm = plan(given.query, given.warm_left, given.warm_right, given.options)
     api.run(warm, Path(given.work) / "warm", spark=spark, drain=True).wait()
@@ -77,24 +77,23 @@ def answer(given: Job, home: Home) -> dict[str, int]:
     with duckdb.connect(config={"threads": 1}) as connection:
         for batch in read_batches(home, "result"):
             connection.register("part", batch)
-            row = connection.execute(answer_sql(given.query, "SELECT * FROM part")).fetchone()
+            (row,) = connection.execute(answer_sql(given.query, "SELECT * FROM part")).fetchall()
             totals = [total + int(value) for total, value in zip(totals, row[:3], strict=True)]
     return dict(zip(("rows", "matches", "checksum"), totals, strict=True))
 
 
 def details(home: Home) -> dict[str, object]:
-    """What the join says of itself: rows held at most, and what it lost."""
+    """What the join says of itself: rows held at most, and matches that it knows it lost."""
     lines = read_metrics(home.application("bench").metrics_file("joined"))
+    held = [sum(int(str(line.get(f"pending_{side}", 0))) for side in ("left", "right")) for line in lines]
     return {
         "micro_batches": len(lines),
-        "state_rows": max(
-            (int(line.get("pending_left", 0)) + int(line.get("window_right", 0)) for line in lines), default=0
-        ),
-        "lost_matches": sum(int(line.get("lost_matches", 0)) for line in lines),
+        "state_rows": max(held, default=0),
+        "lost_matches": sum(int(str(line.get("lost_matches", 0))) for line in lines),
     }
 
 
-def threading_wait() -> None:
+def wait_for_end() -> None:
     """Go on until killed."""
     while True:
         time.sleep(3600)

@@ -14,6 +14,7 @@ from pyflink.table.types import _to_java_data_type
 
 BACKENDS = {"heap": "hashmap", "rocksdb": "rocksdb"}
 CHECKPOINT_SECONDS = 10
+REPORT_SECONDS = 2
 
 
 def environment(given: Job, checkpoints: str) -> StreamTableEnvironment:
@@ -128,7 +129,7 @@ def follow() -> None:
     """Report what the sink has counted, by publication and moment, until killed."""
     sink = get_gateway().jvm.bench.CountingFactory
     while True:
-        time.sleep(1)
+        time.sleep(REPORT_SECONDS)
         moments = [[int(part) for part in line.split()] for line in sink.arrivals().splitlines()]
         if moments:
             emit("snapshot", moments=[[number, at / 1000, count] for number, at, count in moments])

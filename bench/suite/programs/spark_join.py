@@ -80,7 +80,7 @@ def with_end(given: Job, side: str, folder: str) -> str:
         [column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
     )
     pq.write_table(table, last / "9999.parquet", store_schema=False)
-    return f"{{{folder},{last}}}"
+    return "/{" + ",".join(path.lstrip("/") for path in (folder, str(last))) + "}"
 
 
 def drain(spark: SparkSession, given: Job, left: str, right: str, name: str) -> dict[str, object]:

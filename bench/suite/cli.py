@@ -1,0 +1,128 @@
+"""The command line of the suite."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+
+from suite import growth, latency, recovery, throughput
+from suite.environments import BENCH
+from suite.plots import draw
+from suite.report import Record, Results, about, median_rates
+from suite.systems import SYSTEMS, WORK, set_up
+from suite.workloads import WORKLOADS, prepare
+
+CACHE = BENCH / "data"
+RESULTS = BENCH / "results"
+PARTS = Results.PARTS
+TINY = 0.02
+"""Part of the rows that a check of the suite itself uses."""
+QUICK = 0.2
+QUICK_WORKLOADS = ("uniform", "sessions", "lag", "skew2", "wide")
+
+
+def main() -> None:
+    """Run what the arguments say."""
+    options = _options()
+    started = time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"[{time.monotonic() - started:6.0f} s] {text}", flush=True)
+
+    shutil.rmtree(WORK, ignore_errors=True)
+    results = Results(RESULTS if not options.tiny else CACHE / "tiny-results")
+    if options.merge:
+        results.load()
+    for part in options.parts:
+        results.drop(part, options.systems, options.workloads)
+    results.about = about()
+    systems = set_up(options.systems, say)
+    scale = TINY if options.tiny else QUICK if options.quick else 1.0
+
+    def keeper(part: str):  # noqa: ANN202  a closure over the results
+        def keep(record: Record) -> None:
+            getattr(results, part).append(record)
+            results.save()
+
+        return keep
+
+    if "throughput" in options.parts:
+        plan = throughput.Plan(
+            systems=systems,
+            workloads=[WORKLOADS[name] for name in options.workloads],
+            runs=options.runs,
+            patience=options.patience,
+            timeout=options.timeout,
+            scale=scale,
+            cache=CACHE,
+            deadline=started + options.minutes * 60,
+        )
+        throughput.measure(plan, keeper("throughput"), say)
+    if "latency" in options.parts:
+        rates = {name: rate / 2 for name, rate in median_rates(results.throughput).items()}
+        if options.rate:
+            rates = dict.fromkeys(options.systems, options.rate)
+        latency.measure(systems, rates, 25 if options.tiny else 45, keeper("latency"), say)
+    if "recovery" in options.parts:
+        sessions = WORKLOADS["sessions"]
+        data = prepare(sessions, round(sessions.rows * scale), CACHE)
+        recovery.measure(systems, data, keeper("recovery"), say)
+    if "growth" in options.parts and "braid" in options.systems:
+        found = growth.experiments(round(500_000 * scale), options.large)
+        growth.measure(found, options.timeout, CACHE, keeper("growth"), say)
+    results.save()
+    draw(results)
+    say(f"results are in {results.folder.relative_to(BENCH.parent)}")
+    print((results.folder / "table.md").read_text())
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="bench/run.py", description="Braid beside other systems, on the same files."
+    )
+    parser.add_argument("--systems", type=_names(SYSTEMS), default=list(SYSTEMS), help=", ".join(SYSTEMS))
+    parser.add_argument("--workloads", type=_names(WORKLOADS), help=", ".join(WORKLOADS))
+    parser.add_argument(
+        "--parts", type=_names(dict.fromkeys(PARTS)), default=list(PARTS), help=", ".join(PARTS)
+    )
+    parser.add_argument("--runs", type=int, default=3, help="runs per system and workload")
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=45,
+        help="seconds after which a system gets no further run of a workload other than `uniform`",
+    )
+    parser.add_argument("--timeout", type=float, default=240, help="longest time of a run, in seconds")
+    parser.add_argument(
+        "--minutes", type=float, default=60, help="time after which no further run is started"
+    )
+    parser.add_argument(
+        "--rate", type=float, help="rows/s for latency, instead of half of the measured throughput"
+    )
+    parser.add_argument("--quick", action="store_true", help="a fifth of the rows, fewer workloads")
+    parser.add_argument(
+        "--tiny", action="store_true", help="a check of the suite itself: results mean nothing"
+    )
+    parser.add_argument("--large", action="store_true", help="growth up to 20 times the rows")
+    parser.add_argument("--merge", action="store_true", help="keep other results of an earlier run")
+    options = parser.parse_args()
+    if options.workloads is None:
+        options.workloads = list(QUICK_WORKLOADS if options.quick else WORKLOADS)
+    return options
+
+
+def _names(known: dict[str, object]):  # noqa: ANN202  a parser of arguments
+    def parse(text: str) -> list[str]:
+        names = [name.strip() for name in text.split(",") if name.strip()]
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(known)}")
+        return names
+
+    return parse
+
+
+if __name__ == "__main__":
+    sys.exit(main())
