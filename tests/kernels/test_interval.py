@@ -11,7 +11,7 @@ from tests.kernels.strategies import cases
 
 
 @given(cases())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_drained_output_is_the_sql_join(case: Case) -> None:
     assert case.run().pairs == expected(case)
     assert case.counts["lost_matches"] == 0

@@ -34,7 +34,7 @@ def check_padding(case: Case) -> None:
 
 
 @given(cases(matches=ALL, late=frozenset(Side)))
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_matches_that_late_rows_lose_are_counted(case: Case) -> None:
     case.run()
     missing = oracle(case) - matched(case)
@@ -49,7 +49,7 @@ def test_matches_that_late_rows_lose_are_counted(case: Case) -> None:
 
 
 @given(cases(matches=ALL, caps=True))
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_caps_lose_what_arrives_after_the_eviction_and_nothing_else(case: Case) -> None:
     case.run()
     arrivals = case.arrivals()
@@ -66,7 +66,7 @@ def test_caps_lose_what_arrives_after_the_eviction_and_nothing_else(case: Case) 
 
 
 @given(cases(caps=True))
-@settings(max_examples=70, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_caps_never_emit_a_row_both_matched_and_padded(case: Case) -> None:
     case.run()
     assert matched(case) <= oracle(case)

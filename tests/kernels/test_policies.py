@@ -42,7 +42,7 @@ def one_to_one(case: Case) -> Counter[tuple[object, object]]:
 
 
 @given(cases(matches=(MatchMode.FIRST,)))
-@settings(max_examples=120)
+@settings(max_examples=60)
 def test_consume_matches_each_row_at_most_once_in_order_of_time(case: Case) -> None:
     case.spec = dataclasses.replace(case.spec, consume=True)
     assert case.run().pairs == one_to_one(case)

@@ -56,7 +56,7 @@ def expected(case: Case) -> Counter[tuple[object, object]]:
 
 
 @given(series_cases())
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_drained_output_is_what_window_functions_give(case: Case) -> None:
     assert case.run().pairs == expected(case)
 
