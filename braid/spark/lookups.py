@@ -33,10 +33,9 @@ def check_tables(home: Home, plan: Plan, stage: Stage) -> None:
 def looked_up(frame: DataFrame, lookups: Sequence[LookupJoin], home: str) -> DataFrame:
     """A frame with `__note`, and with the columns of all lookups."""
     for lookup in lookups:
-        added = StructType()
-        for column in lookup.columns:
-            added = added.add(column.name, column.type)
-        schema = StructType([*frame.schema.fields, *added.fields])
+        nothing = (F.lit(None).cast(column.type).alias(column.name) for column in lookup.columns)
+        schema = frame.select("*", *nothing).schema
+        added = StructType(schema.fields[len(frame.columns) :])
         keys = [F.expr(key.sql).cast(key.type).alias(f"{_KEY}{n}") for n, key in enumerate(lookup.keys)]
         fetch = _Fetch(home, lookup, arrow_schema(added).serialize().to_pybytes())
         frame = frame.select("*", *keys).mapInArrow(fetch, schema)

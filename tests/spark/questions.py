@@ -237,6 +237,12 @@ QUESTIONS = [
     same("three_left", f"{CHAIN} LEFT JOIN d ON {O_D} LEFT JOIN b ON {O_B}", shards=3),
     same("three_mixed", f"{CHAIN} LEFT JOIN d ON {O_D} JOIN b ON {O_B}"),
     same(
+        "held",
+        f"SELECT l.id AS lid, r.id AS rid, d.id AS did FROM l "
+        f"LEFT JOIN r ON l.k = r.k AND {window('r', 'l', 0, 90)} "
+        f"FULL JOIN d ON l.k = d.k AND {window('d', 'l', 2, 3)}",
+    ),
+    same(
         "four",
         f"SELECT o.id AS oid, d.id AS did, b.id AS bid, f.id AS fid FROM o JOIN d ON {O_D} "
         f"LEFT JOIN b ON {D_B} LEFT JOIN f ON {B_F}",
