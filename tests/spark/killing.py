@@ -106,7 +106,12 @@ VICTIMS = {
     ),
     "after": Victim(
         stored("after", f"{PAIR} LEFT JOIN r ON {WINDOW} EMIT UNMATCHED AFTER INTERVAL '5 seconds'"),
-        {"after": f"{PAIR} LEFT JOIN r ON {WINDOW}"},
+        {
+            # A row that has come out padded stays alone; all others have all their matches.
+            "after": "WITH padded AS (SELECT DISTINCT lid FROM got WHERE rid IS NULL) "
+            f"SELECT * FROM ({PAIR} LEFT JOIN r ON {WINDOW}) WHERE lid NOT IN (FROM padded) "
+            "UNION ALL SELECT lid, NULL FROM padded"
+        },
     ),
 }
 
