@@ -29,7 +29,7 @@ format: $(STAMP)
 	@$(BIN)/ruff check --fix .
 
 bench: $(STAMP)
-	$(BIN)/python bench/kernels.py
+	@$(BIN)/python bench/run.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist

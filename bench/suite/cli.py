@@ -6,6 +6,7 @@ import argparse
 import shutil
 import sys
 import time
+from collections.abc import Callable, Mapping
 
 from suite import growth, latency, recovery, throughput
 from suite.environments import BENCH
@@ -41,7 +42,7 @@ def main() -> None:
     systems = set_up(options.systems, say)
     scale = TINY if options.tiny else QUICK if options.quick else 1.0
 
-    def keeper(part: str):  # noqa: ANN202  a closure over the results
+    def keeper(part: str) -> Callable[[Record], None]:
         def keep(record: Record) -> None:
             getattr(results, part).append(record)
             results.save()
@@ -113,7 +114,7 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _names(known: dict[str, object]):  # noqa: ANN202  a parser of arguments
+def _names(known: Mapping[str, object]) -> Callable[[str], list[str]]:
     def parse(text: str) -> list[str]:
         names = [name.strip() for name in text.split(",") if name.strip()]
         unknown = [name for name in names if name not in known]

@@ -46,7 +46,7 @@ def pathway() -> Environment:
 
 
 def flink() -> Environment:
-    """PyFlink from PyPI, with Parquet from Maven Central, Hadoop's classes from Spark, and the suite's source and sink."""
+    """PyFlink, with Parquet from Maven Central, Hadoop's classes from Spark, and our source and sink."""
     python = _venv("flink", [f"apache-flink=={FLINK}"])
     library = Path(_one(ENVS / "flink" / "lib" / "python*" / "site-packages" / "pyflink" / "lib"))
     parquet = _resolve("flink-jars", [f"org.apache.flink:flink-sql-parquet:{FLINK}"], transitive=False)

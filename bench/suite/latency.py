@@ -47,9 +47,8 @@ def measure(
         record: Record = {"system": name, "rate": round(rates[name])}
         try:
             record |= run_one(name, environment, rates[name], seconds)
-            say(
-                f"latency    {name:14} {record['rate']:,} rows/s: p50 {record['p50']} s, p99 {record['p99']} s"
-            )
+            shown = f"p50 {record['p50']} s, p99 {record['p99']} s"
+            say(f"latency    {name:14} {record['rate']:,} rows/s: {shown}")
         except FailedError as error:
             record["error"] = str(error)
             say(f"latency    {name:14} {error}")

@@ -33,18 +33,19 @@ class Verdict:
 
 
 def query_sql(query: Query, left: str, right: str) -> str:
-    """The join over two relations with the columns of the files, as (l_id, r_id, ...) rows, in DuckDB's SQL."""
-    bounds = f"r.t BETWEEN l.t + INTERVAL ({query.lower}) MILLISECONDS AND l.t + INTERVAL ({query.upper}) MILLISECONDS"
+    """The join over two relations with the columns of the files, in DuckDB's SQL."""
+    lower, upper = (f"l.t + INTERVAL ({bound}) MILLISECONDS" for bound in (query.lower, query.upper))
     output = "l.id AS l_id, r.id AS r_id, l.key AS key, l.payload AS l_payload, r.payload AS r_payload"
     texts = "".join(f", l.{name} AS l_{name}, r.{name} AS r_{name}" for name in query.texts)
     if query.type == "asof":
-        within = f"r.t >= l.t + INTERVAL ({query.lower}) MILLISECONDS"
+        within = f"r.t >= {lower}"
         return (
             f"SELECT l.id AS l_id, CASE WHEN {within} THEN r.id END AS r_id, l.key AS key, "
             f"l.payload AS l_payload, CASE WHEN {within} THEN r.payload END AS r_payload "
             f"FROM {left} l ASOF LEFT JOIN {right} r ON l.key = r.key AND l.t >= r.t"
         )
-    return f"SELECT {output}{texts} FROM {left} l {query.type} JOIN {right} r ON l.key = r.key AND {bounds}"
+    joined = f"{left} l {query.type} JOIN {right} r ON l.key = r.key AND r.t BETWEEN {lower} AND {upper}"
+    return f"SELECT {output}{texts} FROM {joined}"
 
 
 def answer_sql(query: Query, rows: str) -> str:

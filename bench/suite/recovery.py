@@ -1,7 +1,7 @@
 """Recovery: a system with a three-hour window is killed while it works; how long until its next result?
 
-Half a day of the workload `sessions` is joined first; then its files go on coming, one every few seconds, through
-the kill and the restart. The clock runs from the start of the new process to its first result.
+Half a day of the workload `sessions` is joined first; then its files go on coming, one every few seconds,
+through the kill and the restart. The clock runs from the start of the new process to its first result.
 """
 
 from __future__ import annotations

@@ -137,20 +137,34 @@ def _cpuinfo() -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-HEAD = (
-    "| workload | system | rows/s, both sides (spread) | CPU s per M rows | peak memory MB (RSS) | state + checkpoint MB "
-    "| log MB | rows held | matches missing | rows | runs |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
+COLUMNS = (
+    "workload",
+    "system",
+    "rows/s, both sides (spread)",
+    "CPU s per M rows",
+    "peak memory MB (RSS)",
+    "state + checkpoint MB",
+    "log MB",
+    "rows held",
+    "matches missing",
+    "rows",
+    "runs",
 )
+LIVE_COLUMNS = ("system", "rows/s offered", "latency p50 s", "p99 s", "kept up", "recovery s")
+
+
+def _head(columns: tuple[str, ...]) -> str:
+    return f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}\n"
 
 
 def table(results: Results) -> str:
     """All measures in one table, then latency and recovery."""
-    text = HEAD + "".join(_row(line) for line in lines(results.throughput))
+    text = _head(COLUMNS) + "".join(_row(line) for line in lines(results.throughput))
     latencies = {str(record["system"]): record for record in results.latency}
     recoveries = {str(record["system"]): record for record in results.recovery}
     names = [name for name in SYSTEMS if name in latencies or name in recoveries]
     if names:
-        text += "\n| system | rows/s offered | latency p50 s | p99 s | kept up | recovery s |\n|---|---|---|---|---|---|\n"
+        text += "\n" + _head(LIVE_COLUMNS)
     for name in names:
         late, back = latencies.get(name, {}), recoveries.get(name, {})
         cells = [SYSTEMS[name].title, f"{late['rate']:,}" if late else "", *_latency(late)]
@@ -169,7 +183,7 @@ def _latency(record: Record) -> list[str]:
 def _row(line: Line) -> str:
     title = SYSTEMS[line.system].title
     if line.error is not None:
-        return f"| {line.workload} | {title} | {line.error} |{' |' * 8}\n"
+        return f"| {line.workload} | {title} | {line.error} |{' |' * (len(COLUMNS) - 3)}\n"
     speeds = line.numbers("rows_per_second")
     spread = f" ({min(speeds):,.0f}-{max(speeds):,.0f})" if len(speeds) > 1 else ""
     streaming = line.system != "duckdb"

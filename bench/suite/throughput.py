@@ -82,7 +82,7 @@ def measure(plan: Plan, keep: Callable[[Record], None], say: Callable[[str], Non
 
 
 def run_one(plan: Plan, workload: Workload, system: System, environment: Environment | str) -> Record:
-    """One run of a system, as a record of the results; raises `FailedError` with the reason if there is none."""
+    """One run of a system; raises `FailedError` with the reason if there is none."""
     if isinstance(environment, str):
         raise FailedError(environment)
     if workload.query.type in system.refuses:

@@ -23,8 +23,8 @@ from suite.spec import HOUR, MINUTE, SECOND, Query
 START = 1_704_067_200_000
 """Event times begin here: 1 January 2024, in milliseconds."""
 FILES = 16
-"""Files per side unless a workload says otherwise; a file holds what arrived in one interval, on both sides."""
-VERSION = 3
+"""Files per side unless a workload says otherwise; file n of either side arrived in the same interval."""
+VERSION = 4
 """Part of the cache's names: raised whenever generated rows change."""
 
 Numbers = npt.NDArray[np.int64]
@@ -217,13 +217,13 @@ def sessions(rows: int) -> tuple[Stream, Stream]:
 
 
 def series(rows: int, keys: int = 100) -> tuple[Stream, Stream]:
-    """Readings of a hundred sensors over a day, no two of one sensor at the same time on the right."""
+    """Readings of a hundred machines, one a second each; no two of one machine at the same time."""
     left, right = np.random.default_rng(8), np.random.default_rng(9)
     sides = []
     for rng in (left, right):
         key = rng.integers(0, keys, rows)
-        event = START + np.sort(rng.integers(0, 24 * HOUR, rows))
-        _, once = np.unique(key * (48 * HOUR) + (event - START), return_index=True)
+        event = START + np.sort(rng.integers(0, max(1, rows * SECOND // keys), rows))
+        _, once = np.unique(key * (1000 * HOUR) + (event - START), return_index=True)
         key, event = key[np.sort(once)], event[np.sort(once)]
         sides.append(Stream(event, event + rng.exponential(2 * SECOND, len(event)).astype(np.int64), key))
     return sides[0], sides[1]
@@ -296,7 +296,7 @@ WORKLOADS = {
         ),
         Workload(
             "series",
-            "100 sensors, 1 day, the last right reading of 10 s, LEFT",
+            "100 machines, a reading per second, the last right one of 10 s, LEFT",
             500_000,
             series,
             Query("asof", -10 * SECOND, 0, 35 * SECOND, 35 * SECOND),

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import duckdb
 from common import Job, emit, finish, job
+from suite.oracle import answer_sql
+from suite.spec import Query
 
 from braid import api
 from braid.data import read_batches
@@ -14,8 +16,6 @@ from braid.home import Home
 from braid.plan.stages import Plan
 from braid.spark.metrics import read_metrics
 from braid.spark.session import open_session
-from suite.oracle import answer_sql
-from suite.spec import Query
 
 PROGRAM = """
 CREATE APPLICATION bench{options};

@@ -6,7 +6,6 @@ import time
 
 import duckdb
 from common import emit, finish, job
-
 from suite.oracle import answer_sql, query_sql
 
 

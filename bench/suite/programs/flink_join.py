@@ -92,7 +92,8 @@ def insert(tables: StreamTableEnvironment, given: Job, left: str, right: str) ->
         within = f"v.t >= l.t - {interval(-query.lower)}"
         return tables.execute_sql(
             f"INSERT INTO counted SELECT l.id, CASE WHEN {within} THEN v.id END, l.payload, "
-            f"CASE WHEN {within} THEN v.payload END, l.`key` FROM l LEFT JOIN v FOR SYSTEM_TIME AS OF l.t ON l.`key` = v.`key`"
+            f"CASE WHEN {within} THEN v.payload END, l.`key` "
+            "FROM l LEFT JOIN v FOR SYSTEM_TIME AS OF l.t ON l.`key` = v.`key`"
         )
     output = ", ".join([*(f"{side}.{name}" for name, side in pairs), "l.`key`"])
     return tables.execute_sql(

@@ -1,4 +1,4 @@
-"""Kafka Streams' windowed join, with a broker of its own; topics are filled from CSV before the clock starts."""
+"""Kafka Streams' windowed join, with a broker of its own; topics are filled before the clock starts."""
 
 from __future__ import annotations
 

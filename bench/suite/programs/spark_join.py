@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from common import PRIME, Job, emit, finish, job
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as F  # noqa: N812
 
 PROVIDERS = {
     "memory": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
