@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import sys
 import time
 from collections.abc import Callable, Mapping
 
@@ -123,7 +122,3 @@ def _names(known: Mapping[str, object]) -> Callable[[str], list[str]]:
         return names
 
     return parse
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -41,6 +41,11 @@ def paired(length: int) -> Callable[[int], tuple[Stream, Stream]]:
     return make
 
 
+def with_keys(count: int) -> Callable[[int], tuple[Stream, Stream]]:
+    """Uniform keys, so many of them."""
+    return lambda rows: uniform(rows, keys=count / rows)
+
+
 def experiments(rows: int, large: bool) -> dict[str, list[Point]]:
     """All experiments, for so many rows per side where that is not what is varied."""
     half_day = 12 * HOUR
@@ -66,7 +71,7 @@ def experiments(rows: int, large: bool) -> dict[str, list[Point]]:
                 "keys",
                 f"{count} keys, +-1 s",
                 rows,
-                lambda given, count=count: uniform(given, keys=count / given),
+                with_keys(count),
                 narrow,
             ),
         )

@@ -98,7 +98,7 @@ def prepare(workload: Workload, rows: int, cache: Path) -> Dataset:
         left, right = workload.make(rows)
         first = min(int(left.arrival.min()), int(right.arrival.min()))
         last = max(int(left.arrival.max()), int(right.arrival.max()))
-        edges = np.linspace(first, last + 1, workload.files + 1)
+        edges = np.linspace(first, last + 1, workload.files + 1).astype(np.int64)
         for number, (name, stream) in enumerate((("left", left), ("right", right))):
             _write(folder / name, stream, edges, workload.query.texts, seed=number)
         about |= {"left_rows": len(left.key), "right_rows": len(right.key)}

@@ -83,7 +83,7 @@ def with_end(given: Job, side: str, folder: str) -> str:
     return "/{" + ",".join(path.lstrip("/") for path in (folder, str(last))) + "}"
 
 
-def drain(spark: SparkSession, given: Job, left: str, right: str, name: str) -> dict[str, object]:
+def drain(spark: SparkSession, given: Job, left: str, right: str, name: str) -> dict[str, int]:
     """Join all files, and say what came out."""
     folders = {"l": with_end(given, "left", left), "r": with_end(given, "right", right)}
     frame = joined(spark, given, folders, files=2)
@@ -96,7 +96,7 @@ def drain(spark: SparkSession, given: Job, left: str, right: str, name: str) -> 
     writer = frame.writeStream.format("noop").option("checkpointLocation", f"{given.work}/{name}")
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
-    found: dict[str, object] = {"rows": 0, "matches": 0, "checksum": 0, "state_rows": 0, "state_memory": 0}
+    found: dict[str, int] = {"rows": 0, "matches": 0, "checksum": 0, "state_rows": 0, "state_memory": 0}
     for progress in query.recentProgress:
         observed = progress.observedMetrics.get("answer")
         for number in ("rows", "matches", "checksum") if observed is not None else ():
