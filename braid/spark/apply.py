@@ -191,13 +191,17 @@ class Launcher:
             stage.broadcast,
         )
         # Workers are pooled by their environment: one of its own keeps a join's cache where its shards are.
-        environment = self.session.sparkContext.environment
+        # It is replaced, never changed: other threads may be handing it to the JVM at this moment.
+        context = self.session.sparkContext
         with _environment:
-            environment["BRAID_JOIN"] = f"{self.plan.application}.{stage.name}"
-            results = references.groupBy("slot").transformWithStateInPandas(
-                JoinProcessor(config), RESULTS, "Append", "None"
-            )
-            del environment["BRAID_JOIN"]
+            shared = context.environment
+            context.environment = {**shared, "BRAID_JOIN": f"{self.plan.application}.{stage.name}"}
+            try:
+                results = references.groupBy("slot").transformWithStateInPandas(
+                    JoinProcessor(config), RESULTS, "Append", "None"
+                )
+            finally:
+                context.environment = shared
         return self._after(stage, results.mapInArrow(decode, schema)), sink
 
     def _after(self, stage: JoinStage, rows: DataFrame) -> DataFrame:
