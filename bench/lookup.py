@@ -50,7 +50,9 @@ def measure(kind: str, rows: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Write a lookup table, and look up all its keys in random order.")
+    parser = argparse.ArgumentParser(
+        description="Write a lookup table, and look up all its keys in random order."
+    )
     parser.add_argument("--rows", type=int, default=1_000_000)
     rows = parser.parse_args().rows
     print(f"{rows:,} rows, {BATCH:,} per batch   {'write/s':>12} {'cold get/s':>12} {'warm get/s':>12}")

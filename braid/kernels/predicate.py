@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -25,20 +26,20 @@ _COMPARE = {
 }
 
 
-class Predicate:
+class Predicate(ABC):
     """Base of the predicate tree; immutable."""
 
+    @abstractmethod
     def columns(self) -> Iterator[ColumnRef]:
         """All column references in the tree."""
-        raise NotImplementedError
 
+    @abstractmethod
     def evaluate(self, fetch: Fetch) -> pa.Array:
         """Boolean array with NULL for unknown."""
-        raise NotImplementedError
 
+    @abstractmethod
     def to_json(self) -> Json:
         """A stable JSON form, read back by `predicate_from_json`."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
