@@ -12,7 +12,7 @@ from suite.oracle import answer_sql, query_sql
 def main() -> None:
     """Join, and report the answer."""
     given = job()
-    connection = duckdb.connect(config={"threads": 2})
+    connection = duckdb.connect(config={"threads": 2, "memory_limit": "4GB"})
 
     def run(left: str, right: str) -> tuple[int, ...]:
         rows = query_sql(given.query, f"'{left}/*.parquet'", f"'{right}/*.parquet'")
