@@ -30,6 +30,9 @@ from braid.spark.tracing import upstream
 
 _WATCH_SECONDS = 0.25
 
+NEVER = 100 * 365 * 86_400_000_000
+"""A wait, in microseconds, that nobody lives to see the end of."""
+
 
 class Application:
     """A handle like Spark's `StreamingQuery`, for a whole application.
@@ -71,6 +74,9 @@ class Application:
         self.home: AppHome = home.application(plan.application)
         self._options = parse_options({**dict(plan.options), **(options or {})})
         self._drain = drain
+        if drain:
+            # All input is there, if not read yet: a stream that has nothing to offer is late, never silent.
+            self._options = self._options.model_copy(update={"idle_timeout": NEVER})
         self._own = spark is None
         self._spark = spark
         self._start = (master, settings)
