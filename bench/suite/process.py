@@ -147,6 +147,10 @@ class Program:
         elif event["event"] == "done" and self._base is not None:
             self._measure_disk()
             self._measure_memory()
+            # A program of one process may be done between two samples.
+            most = int(str(event.get("most", 0)))
+            self.usage.peak_rss = max(self.usage.peak_rss, most)
+            self.usage.peak_pss = max(self.usage.peak_pss, most)
             self.usage.cpu_seconds = self._cpu() - self._base
             self._base = None
         with self._arrived:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 import time
 from pathlib import Path
@@ -51,8 +52,9 @@ def job() -> Job:
 
 
 def emit(event: str, **values: object) -> None:
-    """Report an event to the suite."""
-    sys.stdout.write("@@ " + json.dumps({"event": event, "at": time.time(), **values}) + "\n")
+    """Report an event to the suite, with the most memory that this process has had, in bytes."""
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    sys.stdout.write("@@ " + json.dumps({"event": event, "at": time.time(), "most": most, **values}) + "\n")
     sys.stdout.flush()
 
 
