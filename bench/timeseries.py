@@ -1,26 +1,29 @@
 """Time-series and ASOF joins: the kernel on one core beside DuckDB and Polars, and the whole engine on Spark.
 
 Two series of 1M records each, of 100 machines, published on change: gaps are exponential, 1 s on average.
-The time-series join pairs neighbours in both directions within 10 s; the ASOF join takes the previous record.
+The time-series join pairs neighbours in both directions within 10 s; the ASOF join takes the previous record
+within 10 s. Every answer is compared with DuckDB's. Polars gets an environment of its own on the first run.
 Run: `python bench/timeseries.py [--rows N] [--machines M] [--spark] [--json]`.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import statistics
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from suite import environments
 
 from braid.kernels.blocks import BlockId
 from braid.kernels.series import SeriesJoin
@@ -41,12 +44,29 @@ from braid.log.hashing import hash_rows
 
 START = 1_700_000_000 * MICROS
 WITHIN = 10 * MICROS
+PRIME = 1_000_000_007
 OUTPUT = (
     OutputColumn("lt", Side.LEFT, TIME),
     OutputColumn("lx", Side.LEFT, "x"),
     OutputColumn("rt", Side.RIGHT, TIME),
     OutputColumn("rx", Side.RIGHT, "x"),
 )
+POLARS = environments.BENCH / "suite" / "programs" / "polars_asof.py"
+SPARK_FILES = 16
+PROGRAM = """
+CREATE APPLICATION bench;
+CREATE INPUT TABLE l (t timestamp, machine bigint, x double)
+  FROM FILES("{folder}/left", format = "parquet") TIME t ORDERED;
+CREATE INPUT TABLE r (t timestamp, machine bigint, x double)
+  FROM FILES("{folder}/right", format = "parquet") TIME t ORDERED;
+CREATE TABLE result AS SELECT l.t AS lt, l.x AS lx, r.t AS rt, r.x AS rx
+  FROM l TIMESERIES JOIN r ON l.machine = r.machine WITHIN INTERVAL '10 seconds'
+  STORAGE SCRIBE(category = "result");
+"""
+
+Series = dict[Side, pa.Table]
+Answer = tuple[int, int]
+"""Pairs, and a checksum that does not depend on their order."""
 
 
 def make_series(rows: int, machines: int, seed: int) -> pa.Table:
@@ -60,9 +80,9 @@ def make_series(rows: int, machines: int, seed: int) -> pa.Table:
 
 
 class Blocks:
-    """Chunks in memory, each sorted by hash."""
+    """Chunks in memory, each sorted by hash, as slicers write them."""
 
-    def __init__(self, series: dict[Side, pa.Table], chunk_rows: int) -> None:
+    def __init__(self, series: Series, chunk_rows: int) -> None:
         self._blocks: dict[Side, list[pa.RecordBatch]] = {}
         self._schemas = {side: table.schema for side, table in series.items()}
         for side, table in series.items():
@@ -88,104 +108,168 @@ class Blocks:
         return MIN_TIME
 
 
-def run_kernel(
-    blocks: Blocks, series: dict[Side, pa.Table], mode: SeriesMode, within: int | None, chunk_rows: int
-) -> int:
-    """Join chunk by chunk, as streams that are declared ordered; the number of pairs."""
-    join = SeriesJoin(SeriesSpec(JoinType.INNER, mode, 1, OUTPUT, within), blocks)
+def run_kernel(blocks: Blocks, series: Series, mode: SeriesMode, chunk_rows: int) -> pa.Table:
+    """Join chunk by chunk, as streams that are declared ordered."""
+    join = SeriesJoin(SeriesSpec(JoinType.INNER, mode, 1, OUTPUT, WITHIN), blocks)
     chunks = -(-max(table.num_rows for table in series.values()) // chunk_rows)
     ends = {side: table[TIME].to_numpy()[chunk_rows - 1 :: chunk_rows] for side, table in series.items()}
-    pairs = 0
+    found = []
     for number in range(chunks):
         times = [int(ends[side][number]) if number < len(ends[side]) else MAX_TIME for side in Side]
         step = [[BlockId(0, number)] if number * chunk_rows < series[side].num_rows else [] for side in Side]
-        pairs += join.step(Step(*step, *times)).rows.num_rows
-    return pairs + join.step(Step([], [], MAX_TIME, MAX_TIME)).rows.num_rows
+        found.append(join.step(Step(*step, *times)).rows)
+    found.append(join.step(Step([], [], MAX_TIME, MAX_TIME)).rows)
+    return pa.concat_tables(found)
 
 
-def run_duckdb(series: dict[Side, pa.Table], mode: SeriesMode) -> int:
+def run_duckdb(series: Series, mode: SeriesMode) -> pa.Table:
     """DuckDB's ASOF join; for pairs in both directions it needs four, and a UNION."""
     duck = duckdb.connect(config={"threads": 1})
     duck.register("l", series[Side.LEFT])
     duck.register("r", series[Side.RIGHT])
-    if mode is SeriesMode.PREVIOUS:
-        query = (
-            "SELECT l.__time AS lt, l.x AS lx, r.__time AS rt, r.x AS rx "
-            "FROM l ASOF JOIN r ON l.__key0 = r.__key0 AND l.__time >= r.__time"
-        )
-    else:
-        parts = [
-            f"SELECT l.__key0 AS k, l.__time AS lt, l.x AS lx, r.__time AS rt, r.x AS rx "
-            f"FROM {a} ASOF JOIN {b} ON l.__key0 = r.__key0 AND {a}.__time {sign} {b}.__time"
-            for a, b in (("l", "r"), ("r", "l"))
-            for sign in (">=", "<")
-        ]
-        query = f"SELECT * FROM ({' UNION '.join(parts)}) WHERE abs(lt - rt) <= {WITHIN}"
-    duck.execute(f"CREATE TABLE joined AS {query}")
-    return int(duck.execute("SELECT count(*) FROM joined").fetchall()[0][0])
+    wanted = "l.__key0 AS k, l.__time AS lt, l.x AS lx, r.__time AS rt, r.x AS rx"
+    orders = [("l", "r", ">=")]
+    if mode is SeriesMode.PAIRS:
+        orders += [("l", "r", "<"), ("r", "l", ">="), ("r", "l", "<")]
+    parts = [
+        f"SELECT {wanted} FROM {a} ASOF JOIN {b} ON l.__key0 = r.__key0 AND {a}.__time {sign} {b}.__time"
+        for a, b, sign in orders
+    ]
+    return duck.sql(
+        f"SELECT lt, lx, rt, rx FROM ({' UNION '.join(parts)}) WHERE abs(lt - rt) <= {WITHIN}"
+    ).to_arrow_table()
 
 
-def run_polars(series: dict[Side, pa.Table]) -> int:
-    """Polars' ASOF join of the previous record."""
-    import polars
+def run_polars(python: Path, folder: Path, mode: SeriesMode) -> tuple[float, Answer]:
+    """Polars' ASOF join in a process of its own, on one core; for pairs it needs four, too."""
+    job = {
+        **{side.value: str(folder / f"{side.value}.arrow") for side in Side},
+        "mode": mode.value,
+        "within": WITHIN,
+        "origin": START,
+        "prime": PRIME,
+    }
+    done = subprocess.run(
+        [str(python), str(POLARS), json.dumps(job)],
+        env={**os.environ, "POLARS_MAX_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"Polars failed: {done.stderr.strip()}")
+    said = json.loads(done.stdout)
+    return said["seconds"], (said["pairs"], said["checksum"])
 
-    left, right = (polars.from_arrow(series[side]).sort(TIME) for side in Side)
-    joined = left.join_asof(right, on=TIME, by="__key0", strategy="backward", coalesce=False)
-    return int(joined.drop_nulls(f"{TIME}_right").height)
 
-
-def run_spark(series: dict[Side, pa.Table]) -> tuple[int, float]:
-    """The whole application, Parquet files in and a category out; pairs and seconds, in a warm session."""
+def run_spark(series: Series) -> tuple[float, Answer]:
+    """The whole application, Parquet files in and a category out, in a session that has run it once."""
     from braid import api
+    from braid.data import read_batches
     from braid.home import Home
     from braid.spark.app import Application
     from braid.spark.session import open_session
 
-    program = """
-    CREATE APPLICATION bench;
-    CREATE INPUT TABLE l (t timestamp, machine bigint, x double)
-      FROM FILES("{folder}/left", format = "parquet") TIME t ORDERED;
-    CREATE INPUT TABLE r (t timestamp, machine bigint, x double)
-      FROM FILES("{folder}/right", format = "parquet") TIME t ORDERED;
-    CREATE TABLE result AS SELECT l.t AS lt, l.x AS lx, r.t AS rt, r.x AS rx
-      FROM l TIMESERIES JOIN r ON l.machine = r.machine WITHIN INTERVAL '10 seconds'
-      STORAGE SCRIBE(category = "result");
-    """
     spark = open_session(master="local[2]")
-    seconds, pairs = 0.0, 0
+    seconds, found = 0.0, pa.table({})
     for rows in (min(10_000, len(series[Side.LEFT])), None):
         with tempfile.TemporaryDirectory() as folder:
-            for side, table in series.items():
-                (Path(folder) / side.value).mkdir()
-                part = table.slice(0, rows)
-                files = pa.table(
-                    {
-                        "t": part[TIME].cast(pa.timestamp("us", tz="UTC")),
-                        "machine": part["__key0"],
-                        "x": part["x"],
-                    }
-                )
-                pq.write_table(files, Path(folder) / side.value / "a.parquet")
+            write_files({side: table.slice(0, rows) for side, table in series.items()}, Path(folder))
             home = Home.at(Path(folder) / "home")
-            plan = api.compile_text(program.format(folder=folder)).plan
+            plan = api.compile_text(PROGRAM.format(folder=folder)).plan
             started = time.perf_counter()
             Application(plan, home, spark=spark, drain=True).start().wait()
             seconds = time.perf_counter() - started
-            log = home.log().open("result").reader()
-            pairs = sum(log.commit(number).rows for number in range(log.first, log.latest() + 1))
+            found = pa.Table.from_batches(read_batches(home, "result"))
     spark.sparkContext.stop()
-    return pairs, seconds
+    micros = {name: found[name].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()) for name in ("lt", "rt")}
+    return seconds, answer(pa.table(micros))
 
 
-def measure(run: Callable[[], int], runs: int) -> dict[str, object]:
-    """Pairs, and the median of pairs per second."""
-    seconds, pairs = [], 0
-    for _ in range(runs):
+def write_files(series: Series, folder: Path) -> None:
+    """Both series as Parquet files, in order of time."""
+    for side, table in series.items():
+        (folder / side.value).mkdir()
+        columns = {"t": table[TIME].cast(pa.timestamp("us", tz="UTC")), "machine": table["__key0"]}
+        rows = pa.table({**columns, "x": table["x"]})
+        part = -(-rows.num_rows // SPARK_FILES)
+        for number in range(SPARK_FILES):
+            pq.write_table(rows.slice(number * part, part), folder / side.value / f"{number:04d}.parquet")
+
+
+def answer(joined: pa.Table) -> Answer:
+    """What a result says, to compare it with others."""
+    left, right = ((joined[name].to_numpy() - START) % PRIME for name in ("lt", "rt"))
+    return joined.num_rows, int((left * right % PRIME).sum())
+
+
+@dataclass
+class Line:
+    """The runs of one system."""
+
+    run: Callable[[], tuple[float, Answer]]
+    seconds: list[float] = field(default_factory=list)
+    answers: set[Answer] = field(default_factory=set)
+
+    def once(self) -> None:
+        """One more run."""
+        seconds, found = self.run()
+        self.seconds.append(seconds)
+        self.answers.add(found)
+
+    def report(self, right: set[Answer]) -> dict[str, object]:
+        """Pairs, and pairs per second (median, least, greatest), provided that they are right."""
+        if self.answers != right:
+            return {"wrong": sorted(self.answers), "expected": sorted(right)}
+        ((pairs, _),) = right
+        rates = [round(pairs / second) for second in self.seconds]
+        return {
+            "pairs": pairs,
+            "seconds": round(statistics.median(self.seconds), 3),
+            "pairs_per_second": round(statistics.median(rates)),
+            "from": min(rates),
+            "to": max(rates),
+        }
+
+
+def timed(run: Callable[[], pa.Table]) -> Callable[[], tuple[float, Answer]]:
+    """The seconds that a run takes, and its answer, which is found after the clock has stopped."""
+
+    def once() -> tuple[float, Answer]:
         started = time.perf_counter()
-        pairs = run()
-        seconds.append(time.perf_counter() - started)
-    middle = statistics.median(seconds)
-    return {"pairs": pairs, "seconds": round(middle, 3), "pairs_per_second": round(pairs / middle)}
+        joined = run()
+        return time.perf_counter() - started, answer(joined)
+
+    return once
+
+
+def compare(series: Series, chunk_rows: int, runs: int, folder: Path) -> dict[str, dict[str, object]]:
+    """All systems on one core, interleaved."""
+    started = time.perf_counter()
+    blocks = Blocks(series, chunk_rows)
+    found: dict[str, dict[str, object]] = {
+        "sort by hash": {"seconds": round(time.perf_counter() - started, 3), "note": "the slicers' part"}
+    }
+    try:
+        python: Path | None = environments.polars().python
+        for side, table in series.items():
+            with pa.ipc.new_file(folder / f"{side.value}.arrow", table.schema) as file:
+                file.write_table(table)
+    except environments.UnavailableError as error:
+        python = None
+        found["polars"] = {"skipped": str(error)}
+    lines: dict[tuple[str, SeriesMode], Line] = {}
+    for mode in (SeriesMode.PAIRS, SeriesMode.PREVIOUS):
+        lines["braid kernel", mode] = Line(timed(lambda m=mode: run_kernel(blocks, series, m, chunk_rows)))
+        lines["duckdb", mode] = Line(timed(lambda m=mode: run_duckdb(series, m)))
+        if python is not None:
+            lines["polars", mode] = Line(lambda m=mode: run_polars(python, folder, m))
+    for _ in range(runs):
+        for line in lines.values():
+            line.once()
+    for (name, mode), line in lines.items():
+        found[f"{name}, {mode.value}"] = line.report(lines["duckdb", mode].answers)
+    return found
 
 
 def main() -> None:
@@ -195,41 +279,26 @@ def main() -> None:
     parser.add_argument("--machines", type=int, default=100)
     parser.add_argument("--chunk-rows", type=int, default=65_536)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--spark", action="store_true", help="also the whole application")
+    parser.add_argument("--spark", action="store_true", help="also the whole application, on all cores")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     series = {
         Side.LEFT: make_series(options.rows, options.machines, 1),
         Side.RIGHT: make_series(options.rows, options.machines, 2),
     }
-    if hasattr(os, "sched_setaffinity") and not options.spark:
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    cores = os.sched_getaffinity(0)
+    # Children inherit the core: Polars has the same one.
+    os.sched_setaffinity(0, {max(cores)})
     pa.set_cpu_count(1)
-    chunk = options.chunk_rows
-    blocks = Blocks(series, chunk)
-    found: dict[str, dict[str, object]] = {
-        "braid kernel, pairs": measure(
-            lambda: run_kernel(blocks, series, SeriesMode.PAIRS, WITHIN, chunk), options.runs
-        ),
-        "duckdb, pairs": measure(lambda: run_duckdb(series, SeriesMode.PAIRS), options.runs),
-        "braid kernel, asof": measure(
-            lambda: run_kernel(blocks, series, SeriesMode.PREVIOUS, None, chunk), options.runs
-        ),
-        "duckdb, asof": measure(lambda: run_duckdb(series, SeriesMode.PREVIOUS), options.runs),
-    }
-    if importlib.util.find_spec("polars") is None:
-        found["polars, asof"] = {"skipped": "polars is not installed"}
-    else:
-        found["polars, asof"] = measure(lambda: run_polars(series), options.runs)
+    with tempfile.TemporaryDirectory() as folder:
+        found = compare(series, options.chunk_rows, options.runs, Path(folder))
+    os.sched_setaffinity(0, cores)
     if options.spark:
-        pairs, seconds = run_spark(series)
-        found["braid on spark, pairs"] = {
-            "pairs": pairs,
-            "seconds": round(seconds, 1),
-            "pairs_per_second": round(pairs / seconds),
-        }
-    for name, line in found.items():
-        print(json.dumps({"system": name, **line}) if options.json else f"{name:24} {line}")
+        line = Line(lambda: run_spark(series))
+        line.once()
+        found["braid on spark, pairs"] = line.report({answer(run_duckdb(series, SeriesMode.PAIRS))})
+    for name, values in found.items():
+        print(json.dumps({"system": name, **values}) if options.json else f"{name:24} {values}")
 
 
 if __name__ == "__main__":

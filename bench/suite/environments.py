@@ -19,6 +19,7 @@ SETUP_SECONDS = 1500
 FLINK = "2.3.0"
 PATHWAY = "0.33.0"
 KAFKA = "4.1.0"
+POLARS = "2.1.0"
 COMPILER = "org.eclipse.jdt:ecj:3.42.0"
 """A Java compiler that runs on any Java runtime, so that no JDK is needed."""
 
@@ -43,6 +44,11 @@ def own() -> Environment:
 def pathway() -> Environment:
     """Pathway, from PyPI."""
     return Environment(_venv("pathway", [f"pathway=={PATHWAY}"]))
+
+
+def polars() -> Environment:
+    """Polars, from PyPI; for `bench/timeseries.py`."""
+    return Environment(_venv("polars", [f"polars=={POLARS}"]))
 
 
 def flink() -> Environment:
