@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -43,11 +43,21 @@ class IntervalJoin:
         Blocks of the shard.
     state
         What `snapshot` returned, to go on from there.
+    losses
+        Where to look for the matches that late rows of a side have lost, if not in `source`. One shard
+        looks in all blocks for a side that every shard reads whole, and the others, with None, do not.
     """
 
-    def __init__(self, spec: JoinSpec, source: BlockSource, state: bytes | None = None) -> None:
+    def __init__(
+        self,
+        spec: JoinSpec,
+        source: BlockSource,
+        state: bytes | None = None,
+        losses: Mapping[Side, BlockSource | None] | None = None,
+    ) -> None:
         self._spec = dataclasses.replace(spec, lower=_clamp(spec.lower), upper=_clamp(spec.upper))
         self._source = source
+        self._losses = losses or {}
         self._schemas = {side: source.schema(side) for side in Side}
         for side in Side:
             for name in spec.key_columns:
@@ -220,9 +230,11 @@ class _Work:
             self._counts[f"late_{side}"] += len(late.run)
             low = window(self._spec, side, late.times)[0]
             self._lose(side, "beyond_retention", late.run.row[low <= self._source.forgotten(side.other)])
-            if self._spec.late_lookup:
+            rescued = side in self._spec.rescued
+            source = self._source if rescued else self._join._losses.get(side, self._source)
+            if self._spec.late_lookup and source is not None:
                 own = self._buffers[side].store
-                for found in look_back(self._spec, self._source, own, late, until):
+                for found in look_back(self._spec, source, own, late, until):
                     self._accept_late(side, found)
 
     def _accept_late(self, side: Side, found: Found) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from braid.kernels.blocks import BlockSource
@@ -26,8 +27,13 @@ class ShardJoin(Protocol):
         """State as versioned bytes."""
 
 
-def open_join(spec: AnySpec, source: BlockSource, state: bytes | None = None) -> ShardJoin:
-    """The join of a shard, from its saved state or from the start."""
+def open_join(
+    spec: AnySpec,
+    source: BlockSource,
+    state: bytes | None = None,
+    losses: Mapping[Side, BlockSource | None] | None = None,
+) -> ShardJoin:
+    """The join of a shard, from its saved state or from the start; `losses` as for `IntervalJoin`."""
     if isinstance(spec, JoinSpec):
-        return IntervalJoin(spec, source, state)
+        return IntervalJoin(spec, source, state, losses)
     return SeriesJoin(spec, source, state)

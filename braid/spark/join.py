@@ -14,11 +14,11 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from braid.errors import StateError
 from braid.jsonrows import json_rows
-from braid.kernels.blocks import BlockId
+from braid.kernels.blocks import BlockId, BlockSource
 from braid.kernels.join import ShardJoin, open_join
 from braid.kernels.logblocks import LogBlocks
 from braid.kernels.side import Side
-from braid.kernels.spec import AnySpec, SeriesSpec
+from braid.kernels.spec import AnySpec
 from braid.kernels.step import Output, Step
 from braid.log.layout import shard_range
 from braid.log.writer import write_file
@@ -37,7 +37,7 @@ BLOB_ROWS = 65_536
 DIRECT_ROWS = 1_000
 """Results of a shard that are worth a file of their own; fewer go through the JVM, into one file."""
 _STATE = "value binary"
-_INPUT_COUNTS = ("rows", "behind", "pending", "blocks", "inert", "invalid", "decided", "unmatched")
+_INPUT_COUNTS = ("rows", "behind", "late", "pending", "blocks", "inert", "invalid", "decided", "unmatched")
 """Counters of what a side brings in, by their names without the side."""
 
 
@@ -178,22 +178,19 @@ class JoinProcessor(StatefulProcessor):
         side = self._config.broadcast
         if side is None or shard == 0:
             return output.counts
-        names = (*_INPUT_COUNTS, "lost_late") if isinstance(self._config.spec, SeriesSpec) else _INPUT_COUNTS
-        twice = tuple(f"{name}_{side}" for name in names)
-        return {name: value for name, value in output.counts.items() if name not in twice}
+        twice = tuple(f"{name}_{side}" for name in _INPUT_COUNTS)
+        counts = {name: value for name, value in output.counts.items() if name not in twice}
+        same = output.lost.filter(pc.equal(output.lost["side"], side.value))
+        for reason in same["reason"].value_counts().to_pylist():
+            counts[f"lost_{reason['values']}"] -= reason["counts"]
+        return counts
 
     def _listed(self, shard: int, output: Output) -> pa.Table:
-        """Lost rows to list: of a side that every shard reads, each once.
-
-        Only matches that an interval join has missed differ from shard to shard.
-        """
+        """Lost rows to list: of a side that every shard reads, each once."""
         side = self._config.broadcast
         if side is None or shard == 0:
             return output.lost
-        same = pc.equal(output.lost["side"], side.value)
-        if not isinstance(self._config.spec, SeriesSpec):
-            same = pc.and_(same, pc.not_equal(output.lost["reason"], f"late_{side}"))
-        return output.lost.filter(pc.invert(same))
+        return output.lost.filter(pc.not_equal(output.lost["side"], side.value))
 
     def _open(self, shard: int, stored: bytes | None, epoch: int) -> tuple[int, ShardJoin]:
         """The join as the state says it is: from the cache if that is as new, else built from state and log.
@@ -203,20 +200,25 @@ class JoinProcessor(StatefulProcessor):
         cached = _cache.pop((self._config.run, shard), None)
         version, before, state = (0, epoch, None) if stored is None else _unpack(stored)
         if before != epoch:
-            return version, open_join(self._config.spec, self._blocks(shard))
-        if cached is not None and cached.version == version:
+            state = None
+        elif cached is not None and cached.version == version:
             return version, cached.join
-        return version, open_join(self._config.spec, self._blocks(shard), state)
+        return version, open_join(self._config.spec, self._blocks(shard), state, self._losses(shard))
 
-    def _blocks(self, shard: int) -> LogBlocks:
+    def _blocks(self, shard: int, shards: int | None = None) -> LogBlocks:
         config = self._config
         return LogBlocks(
             reader(config.root, config.left),
             reader(config.root, config.right),
-            shard_range(shard, config.shards),
+            shard_range(shard, shards or config.shards),
             config.spec,
             config.broadcast,
         )
+
+    def _losses(self, shard: int) -> dict[Side, BlockSource | None]:
+        """A late row of a side that all shards read has lost matches of all of them: the first one looks."""
+        side = self._config.broadcast
+        return {} if side is None else {side: self._blocks(0, shards=1) if shard == 0 else None}
 
 
 def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
