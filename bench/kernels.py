@@ -65,10 +65,14 @@ class Blocks:
                 hashes = chunk[HASH].to_numpy()
                 mine = np.flatnonzero((hashes >= low) & ((hashes < high) if high is not None else True))
                 mine = mine[np.argsort(hashes[mine], kind="stable")]
-                batch = chunk.take(pa.array(mine)).combine_chunks().to_batches()[0]
+                found = chunk.take(pa.array(mine)).combine_chunks().to_batches()
+                # A shard may have no row of a chunk.
+                batch = found[0] if found else pa.RecordBatch.from_pylist([], schema=chunk.schema)
                 self._blocks[side].append(batch)
                 times = batch[TIME].to_numpy()
-                self._ranges[side].append((int(times.min()), int(times.max())))
+                self._ranges[side].append(
+                    (int(times.min(initial=MAX_TIME)), int(times.max(initial=MIN_TIME)))
+                )
 
     def schema(self, side: Side) -> pa.Schema:
         return self._schemas[side]

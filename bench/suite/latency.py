@@ -42,7 +42,10 @@ def measure(
 ) -> None:
     """Measure every system that can follow, at its rate (rows/s of both sides)."""
     for name, environment in systems.items():
-        if not SYSTEMS[name].follows or name not in rates or isinstance(environment, str):
+        if not SYSTEMS[name].follows or isinstance(environment, str):
+            continue
+        if name not in rates:
+            say(f"latency    {name:14} has no rate: measure its throughput, or give --rate")
             continue
         record: Record = {"system": name, "rate": round(rates[name])}
         try:

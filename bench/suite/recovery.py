@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,7 @@ def measure(
         record: Record = {"system": name}
         try:
             record |= run_one(name, environment, data)
-            say(f"recovery   {name:14} {record['seconds']} s to the first result after a kill")
+            say(f"recovery   {name:14} {record['seconds']} s to the first result: {record['phases']}")
         except FailedError as error:
             record["error"] = str(error)
             say(f"recovery   {name:14} {error}")
@@ -76,7 +77,7 @@ def run_one(name: str, environment: Environment, data: Dataset) -> Record:
             system, environment, data.query, folders, mode="resume", period=PERIOD, work=work
         ) as program:
             moment = _first_result(program, name, work, killed)
-            return {"seconds": round(moment - program.started, 1)}
+            return {"seconds": round(moment - program.started, 1), **_parts(program, moment)}
     finally:
         feed.stop()
         shutil.rmtree(base, ignore_errors=True)
@@ -91,6 +92,25 @@ def _stage(feed: Feed, data: Dataset) -> int:
             table = table.set_column(0, "id", pa.array(np.arange(len(table)) + number * PERIOD))
             write(table, feed, side, number)
     return len(data.files("left"))
+
+
+def _parts(program: Program, moment: float) -> Record:
+    """What the time to the first result consists of: phases, and the first batch of each stage."""
+    ends = [(str(event["name"]), float(str(event["at"]))) for event in program.events("phase")]
+    ends += [("start of the queries", float(str(event["at"]))) for event in program.events("start")[:1]]
+    ends = [
+        *sorted((end for end in ends if end[1] < moment), key=lambda end: end[1]),
+        ("first result", moment),
+    ]
+    begins = [program.started, *(end for _, end in ends)]
+    phases = {name: round(end - begin, 2) for (name, end), begin in zip(ends, begins[:-1], strict=True)}
+    batches: Record = {}
+    for event in program.events("batch"):
+        began = datetime.fromisoformat(str(event["began"])).timestamp() - program.started
+        batches.setdefault(
+            str(event["stage"]), {"began": round(began, 2), "milliseconds": event["milliseconds"]}
+        )
+    return {"phases": phases, **({"first_batches": batches} if batches else {})}
 
 
 def _first_result(program: Program, name: str, work: Path, after: float) -> float:

@@ -56,11 +56,13 @@ def main() -> None:
     home = Home.at(Path(given.work) / "home")
     folders = {"state": [str(home.application("bench").root / "checkpoints")], "log": [home.log_root]}
     program = plan(given.query, given.left, given.right, given.options)
+    emit("phase", name="Python and packages")
+    spark = open_session(master="local[2]")
+    emit("phase", name="JVM and session")
     if given.mode != "drain":
-        api.run(program, home.root, master="local[2]")
+        api.run(program, home.root, spark=spark, on_progress=report)
         emit("start", **folders)
         wait_for_end()
-    spark = open_session(master="local[2]")
     warm = plan(given.query, given.warm_left, given.warm_right, given.options)
     api.run(warm, Path(given.work) / "warm", spark=spark, drain=True).wait()
     emit("start", **folders)
@@ -91,6 +93,11 @@ def details(home: Home) -> dict[str, object]:
         "state_rows": max(held, default=0),
         "lost_matches": sum(int(str(line.get("lost_matches", 0))) for line in lines),
     }
+
+
+def report(line: dict[str, object]) -> None:
+    """Tell of a micro-batch: when it began, and how long its parts took."""
+    emit("batch", stage=line["stage"], began=line["at"], milliseconds=line["duration_ms"])
 
 
 def wait_for_end() -> None:

@@ -129,7 +129,9 @@ def follow(spark: SparkSession, given: Job) -> None:
 def main() -> None:
     """Run the join as the job says."""
     given = job()
+    emit("phase", name="Python and packages")
     spark = session(given)
+    emit("phase", name="JVM and session")
     if given.mode != "drain":
         follow(spark, given)
     drain(spark, given, given.warm_left, given.warm_right, "warm")
