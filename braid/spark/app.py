@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from braid.config import parse_options
-from braid.errors import RunError
+from braid.errors import BraidError, RunError
 from braid.home import AppHome, Home, read_json, write_json
 from braid.plan import words
 from braid.plan.diff import diff
@@ -103,6 +103,13 @@ class Application:
         self._held.enter_context(self.home.running())
         try:
             self._check_update()
+        except BraidError as error:
+            # The home stays as it is, with the status of the last run.
+            self._error = error
+            self._held.close()
+            self._ended.set()
+            raise
+        try:
             for stage in self.plan.stages:
                 self.home.control_file(stage.name, "drain").unlink(missing_ok=True)
             self.home.metrics_file("any").parent.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ from braid.data import publish, read
 from braid.errors import RunError
 from braid.home import Home
 from braid.plan.stages import Plan
+from tests.contents import contents
 from tests.spark.oracle import Case, differences, generate
 from tests.spark.oracle import publish as publish_streams
 
@@ -145,10 +146,13 @@ def test_a_restart_goes_on_and_an_update_adds_a_column(spark: object, home: Home
     publish(home, "r", rows(100, 200))
     appended = {**DEFAULTS, "column": ", x bigint", "select": ", l.x AS x"}
     second = plan(JOIN.format(**appended))
-    before = sorted(str(path) for path in home.root.rglob("*") if path.is_file())
+    before = contents(home)
     with pytest.raises(RunError, match="replayed"):
         api.run(plan(JOIN.format(**{**DEFAULTS, "key": "upper(l.k) = r.k"})), home.root, spark=spark)
-    assert sorted(str(path) for path in home.root.rglob("*") if path.is_file()) == before
+    with pytest.raises(RunError, match=r"refused: .* bigint -> string"):
+        other = JOIN.replace("l.id AS lid", "CAST(l.id AS STRING) AS lid")
+        api.run(plan(other.format(**DEFAULTS)), home.root, spark=spark)
+    assert contents(home) == before
     with api.run(second, home.root, spark=spark) as running:
         running.process_available()
     publish(home, "l", rows(200, 300, x=2))

@@ -1,0 +1,60 @@
+"""`braid run` with a program that cannot go on from what the last one left: no Spark is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from braid import api
+from braid.cli.main import app
+from braid.data import publish
+from braid.home import Home, write_json
+from braid.plan.serialise import plan_to_json
+from tests.contents import contents
+
+FIGURE_3 = Path(__file__).parent.parent / "plan" / "figure3.sql"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """A home in which the application of Figure 3 has run, and is stopped."""
+    home = Home.at(tmp_path / "home")
+    publish(home, "left", [{"key": "a"}])
+    application = home.application("sample_app")
+    with application.running():
+        write_json(application.plan_file, plan_to_json(api.compile_file(FIGURE_3).plan))
+        write_json(application.status_file, {"application": "sample_app", "state": "stopped"})
+    return home
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what", "instead"),
+    [
+        (
+            'SCRIBE("right")',
+            'SCRIBE("other")',
+            "scribe right -> scribe other",
+            "publish the new data into the old source",
+        ),
+        ("l.dim_one AS", "length(l.dim_one) AS", "string -> int", "CAST the expression to the type"),
+    ],
+)
+def test_a_refused_update_touches_nothing(
+    home: Home, tmp_path: Path, old: str, new: str, what: str, instead: str
+) -> None:
+    text = FIGURE_3.read_text()
+    assert old in text
+    program = tmp_path / "new.sql"
+    program.write_text(text.replace(old, new))
+    before = contents(home)
+    found = CliRunner().invoke(app, ["run", str(program), "--home", str(home.root), "--drain"])
+    assert found.exit_code == 1
+    assert found.stdout == ""
+    assert "the update of application 'sample_app' is refused" in found.stderr
+    assert what in found.stderr
+    assert instead in found.stderr
+    assert "Traceback" not in found.stderr
+    assert contents(home) == before
+    assert not home.application("sample_app").is_running()
