@@ -244,8 +244,17 @@ def reads(stage: Stage) -> tuple[str, ...]:
     return (stage.source.name,) if stage.source.internal else ()
 
 
+def looks_up(stage: Stage) -> tuple[str, ...]:
+    """The tables that a stage looks rows up in."""
+    return tuple(lookup.table for lookup in stage.lookups)
+
+
 def _ordered(found: list[tuple[Table, Stage]], query: Query) -> list[Stage]:
-    """A stage after those that it reads; otherwise in the order of the program."""
+    """A stage after those that it reads, and that maintain what it looks up; else in the program's order.
+
+    A table may be maintained from what its own records have been looked up for: such a stage comes as late
+    as it can.
+    """
     waiting, ordered = list(found), list[Stage]()
     while waiting:
         missing = {stage.sink.name for _, stage in waiting if stage.sink.kind == "scribe"}
@@ -255,7 +264,8 @@ def _ordered(found: list[tuple[Table, Stage]], query: Query) -> list[Stage]:
             message = f"table {table.name} reads what it writes: {', '.join(reads(stage))}"
             hint = "store the rows in another category, or read another one"
             raise PqlError(query.source, [Diagnostic("PQL206", message, table.span, hint)])
-        first = ready[0]
+        kept = {stage.sink.name for _, stage in waiting if stage.sink.kind == "laser"}
+        first = next((one for one in ready if not kept.intersection(looks_up(one[1]))), ready[0])
         ordered.append(first[1])
         waiting.remove(first)
     return ordered

@@ -253,3 +253,20 @@ def test_one_to_one_matches_go_by_event_time_then_arrival() -> None:
     expected = {(taken.get(row["id"]), row["id"]): 1 for row in inputs["a"].to_pylist()}
     assert found == expected
     assert len(taken) > 10
+
+
+def test_a_table_is_maintained_before_it_is_looked_up() -> None:
+    """Also by what reads it through other stages, and unless it is made of what was looked up in it."""
+    text = f"""
+        CREATE APPLICATION app;
+        CREATE INPUT TABLE a ({COLUMNS}) FROM SCRIBE("a") TIME t;
+        CREATE INPUT TABLE b ({COLUMNS}) FROM SCRIBE("b") TIME t;
+        CREATE TABLE early AS SELECT a.id, d.n AS m FROM a JOIN LOOKUP("last") AS d ON d.k = a.s
+        STORAGE SCRIBE(category = "early");
+        CREATE VIEW j AS SELECT a.k AS k, b.n AS n FROM a JOIN b ON a.k = b.k AND b.t {WINDOW.format("a")};
+        CREATE TABLE kept AS SELECT k, n FROM j STORAGE LASER(table = "last", key = (k));
+        CREATE TABLE own AS SELECT a.s AS k, d.n + 1 AS n FROM a JOIN LOOKUP("own") AS d ON d.k = a.s
+        STORAGE LASER(table = "own", key = (k));
+    """
+    stages = [stage.name for stage in compile_text(text).plan.stages]
+    assert stages == ["j.left", "j.right", "j", "early", "own"]
