@@ -149,9 +149,9 @@ def test_a_restart_goes_on_and_an_update_adds_a_column(spark: object, home: Home
     before = contents(home)
     with pytest.raises(RunError, match="replayed"):
         api.run(plan(JOIN.format(**{**DEFAULTS, "key": "upper(l.k) = r.k"})), home.root, spark=spark)
+    other = plan(JOIN.replace("l.id AS lid", "CAST(l.id AS STRING) AS lid").format(**DEFAULTS))
     with pytest.raises(RunError, match=r"refused: .* bigint -> string"):
-        other = JOIN.replace("l.id AS lid", "CAST(l.id AS STRING) AS lid")
-        api.run(plan(other.format(**DEFAULTS)), home.root, spark=spark)
+        api.run(other, home.root, spark=spark)
     assert contents(home) == before
     with api.run(second, home.root, spark=spark) as running:
         running.process_available()
