@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
@@ -117,18 +118,14 @@ class Application:
             self._status.write(self._metrics)
             master, settings = self._start
             log = self.home.root / "spark.log"
-            session = open_session(self._spark, master=master, settings=settings, log=log)
+            shared = self.home.home.root
+            session = open_session(self._spark, master=master, settings=settings, log=log, home=shared)
             self._spark = session
             launcher = Launcher(session, self.home, self.plan, self._options)
             launcher.prepare()
             for stage in self.plan.stages:
                 launcher.build(stage)
-            # Joins take longest to start, and meanwhile slicers give them something to do.
-            for stage in sorted(self.plan.stages, key=lambda stage: isinstance(stage, SlicerStage)):
-                bounded = self._drain and not upstream(self.plan, stage)
-                self._queries[stage.name] = Supervised(partial(launcher.start, stage, available_now=bounded))
-                if launcher.relayed(stage):
-                    self._relays[stage.name] = Supervised(partial(launcher.relay, stage, self._show))
+            self._start_queries(launcher)
         except BaseException as error:
             self._error = self._error or error
             self._finish()
@@ -213,6 +210,20 @@ class Application:
             hint="; or ".join(dict.fromkeys(text for change in worst for text in change.rule.alternatives))
             or "run it as an application of another name, or in another home",
         )
+
+    def _start_queries(self, launcher: Launcher) -> None:
+        """Start all queries side by side: most of it is waiting for processes to start."""
+
+        def start(stage: Stage) -> None:
+            bounded = self._drain and not upstream(self.plan, stage)
+            self._queries[stage.name] = Supervised(partial(launcher.start, stage, available_now=bounded))
+            if launcher.relayed(stage):
+                self._relays[stage.name] = Supervised(partial(launcher.relay, stage, self._show))
+
+        with ThreadPoolExecutor(len(self.plan.stages)) as pool:
+            started = [pool.submit(start, stage) for stage in self.plan.stages]
+        for future in started:
+            future.result()
 
     # -- threads ----------------------------------------------------------------------------------
 

@@ -7,24 +7,42 @@ Arrow does: one thread of its allocator, which is made for being forked.
 
 from __future__ import annotations
 
-import numpy
-import pandas
-import pyarrow.compute
-import pyspark.worker
-from pyspark import daemon
+import importlib
+import os
+import sys
 
-import braid.spark.category
-import braid.spark.join
-import braid.spark.pace
-import braid.spark.table
-import braid.spark.writer
-
-PRELOADED = (numpy, pandas, pyarrow.compute, pyspark.worker, braid.spark)
+PRELOADED = (
+    "numpy",
+    "pandas",
+    "pyarrow.compute",
+    "pyspark.worker",
+    "braid.spark.category",
+    "braid.spark.join",
+    "braid.spark.pace",
+    "braid.spark.table",
+    "braid.spark.writer",
+)
 
 
 def main() -> None:
     """Fork workers until Spark closes the standard input."""
+    check_python()
+    for name in PRELOADED:
+        importlib.import_module(name)
+    from pyspark import daemon
+
     daemon.manager()
+
+
+def check_python() -> None:
+    """End with a message if this is not the Python that packages were shipped for.
+
+    Nothing of the package can be imported before that is known, so the name of the variable is repeated.
+    """
+    needed = os.environ.get("BRAID_PYTHON")
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    if needed is not None and needed != version:
+        raise SystemExit(f"BRAID_PYTHON: it is Python {version}, and the driver is Python {needed}")
 
 
 if __name__ == "__main__":

@@ -5,22 +5,25 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-import braid
-from braid.errors import RunError
+from braid.errors import BraidError, RunError
 from braid.spark.java import ensure_java
+from braid.spark.reach import check_executors
+from braid.spark.shipping import driver_environment, ship
 
 LOCAL = "local[*,4]"
 """All cores of this machine; a task may fail three times, as on a cluster, before its query does."""
 
 _STATIC = {
     "spark.scheduler.mode": "FAIR",
+    "spark.python.daemon.module": "braid.spark.daemon",
+    # Where it is known how many cores to expect, they are waited for: a join's state is laid out for them.
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "braid-warehouse"),
@@ -39,6 +42,11 @@ _SESSION = {
     # Without version 2, Spark silently leaves out the checksums of state files.
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
     "spark.sql.streaming.pollingDelay": "100ms",
+    # One process writes a checkpoint, so nothing is to be won by the other manager, which starts half a dozen
+    # processes for every file on a local disk.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
@@ -56,6 +64,7 @@ def open_session(
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
     log: Path | None = None,
+    home: Path | None = None,
 ) -> SparkSession:
     """A session that Braid's queries can run in.
 
@@ -70,15 +79,24 @@ def open_session(
         Further Spark settings for a new application.
     log
         File for what Spark says; by default it says it where the process does.
+    home
+        Folder that executors will need: on a cluster it is tried whether they see it.
     """
+    own = spark is None
     if spark is None:
         with _redirected(log):
             spark = _start(master or LOCAL, settings or {})
     session = spark.newSession()
     for name, value in _SESSION.items():
         session.conf.set(name, value)
-    if not is_local(session):
-        session.sparkContext.addPyFile(str(_package()))
+    if not _is_local(str(session.sparkContext.master)):
+        try:
+            ship(session.sparkContext)
+            check_executors(session.sparkContext, home)
+        except BraidError:
+            if own:
+                session.sparkContext.stop()
+            raise
     return session
 
 
@@ -99,28 +117,21 @@ def activated(session: SparkSession) -> Iterator[None]:
             active.clearActiveSession()
 
 
-def is_local(session: SparkSession) -> bool:
+def _is_local(master: str) -> bool:
     """Whether executors are threads of the driver, and so see its Python packages."""
-    master = str(session.sparkContext.master)
     return master == "local" or master.startswith("local[")
 
 
 def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
     ensure_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    # A Python planner or worker must not fork helper threads for every core: Spark already runs one per task.
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1" if master.startswith("local") else "")
-    if not os.environ["SPARK_LOCAL_IP"]:
-        del os.environ["SPARK_LOCAL_IP"]
     builder = SparkSession.builder.master(master).appName("braid")
-    if master.startswith("local"):
-        builder = builder.config("spark.python.daemon.module", "braid.spark.daemon")
     for name, value in {"spark.driver.memory": "2g", **_STATIC, **settings}.items():
         builder = builder.config(name, value)
+    environment = _local_environment() if _is_local(master) else driver_environment()
     try:
-        spark = builder.getOrCreate()
+        # Planners and workers start no helper threads for every core: Spark already runs one task per core.
+        with _changed({"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"), **environment}):
+            spark = builder.getOrCreate()
     except Exception as error:
         raise RunError(
             f"Spark did not start on {master!r}: {error}",
@@ -128,6 +139,27 @@ def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
         ) from error
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def _local_environment() -> dict[str, str]:
+    """Variables for a driver whose workers are processes of this machine; the user's own win."""
+    chosen = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    return {name: os.environ.get(name, value) for name, value in chosen.items()}
+
+
+@contextmanager
+def _changed(variables: Mapping[str, str]) -> Iterator[None]:
+    """Let what is started meanwhile have variables, and this process have its own again afterwards."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 @contextmanager
@@ -149,13 +181,3 @@ def _redirected(log: Path | None) -> Iterator[None]:
         for number, copy in zip((1, 2), kept, strict=True):
             os.dup2(copy, number)
             os.close(copy)
-
-
-def _package() -> Path:
-    """The package as a zip file, for executors that do not have it."""
-    source = Path(braid.__file__).parent
-    target = Path(tempfile.mkdtemp(prefix="braid-")) / "braid.zip"
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(source.rglob("*.py")):
-            archive.write(file, Path("braid") / file.relative_to(source))
-    return target
