@@ -6,7 +6,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
@@ -27,7 +27,7 @@ from braid.spark.apply import Launcher
 from braid.spark.metrics import Json, StageMetrics, Status
 from braid.spark.session import open_session
 from braid.spark.supervised import Supervised
-from braid.spark.tracing import upstream
+from braid.spark.tracing import reads_kept, upstream
 
 _WATCH_SECONDS = 0.25
 
@@ -84,6 +84,7 @@ class Application:
         self._on_progress = on_progress
         self._show = show or _print
         self._held = ExitStack()
+        self._launcher: Launcher | None = None
         self._queries: dict[str, Supervised] = {}
         self._relays: dict[str, Supervised] = {}
         self._metrics = {
@@ -125,7 +126,8 @@ class Application:
             launcher.prepare()
             for stage in self.plan.stages:
                 launcher.build(stage)
-            self._start_queries(launcher)
+            self._launcher = launcher
+            self._start_queries([stage for stage in self.plan.stages if not self._waits(stage)])
         except BaseException as error:
             self._error = self._error or error
             self._finish()
@@ -211,8 +213,14 @@ class Application:
             or "run it as an application of another name, or in another home",
         )
 
-    def _start_queries(self, launcher: Launcher) -> None:
-        """Start all queries side by side: most of it is waiting for processes to start."""
+    def _waits(self, stage: Stage) -> bool:
+        """Whether a stage starts when those before it are done: in a drain, what it looks up comes first."""
+        return self._drain and reads_kept(self.plan, stage)
+
+    def _start_queries(self, stages: Sequence[Stage]) -> None:
+        """Start queries side by side: most of it is waiting for processes to start."""
+        launcher = self._launcher
+        assert launcher is not None
 
         def start(stage: Stage) -> None:
             bounded = self._drain and not upstream(self.plan, stage)
@@ -220,8 +228,8 @@ class Application:
             if launcher.relayed(stage):
                 self._relays[stage.name] = Supervised(partial(launcher.relay, stage, self._show))
 
-        with ThreadPoolExecutor(len(self.plan.stages)) as pool:
-            started = [pool.submit(start, stage) for stage in self.plan.stages]
+        with ThreadPoolExecutor(len(stages)) as pool:
+            started = [pool.submit(start, stage) for stage in stages]
         for future in started:
             future.result()
 
@@ -245,7 +253,7 @@ class Application:
 
     def _collect(self) -> None:
         changed = False
-        for name, query in self._queries.items():
+        for name, query in list(self._queries.items()):
             for progress in query.query.recentProgress:
                 if progress["batchId"] > self._metrics[name].seen:
                     line = self._metrics[name].take(progress)
@@ -272,6 +280,12 @@ class Application:
         """Drain: inputs first, then stage by stage in the order of the plan."""
         try:
             for stage in self.plan.stages:
+                if self._waits(stage):
+                    self._start_queries([stage])
+                if self._stopping.is_set():
+                    # Perhaps too late for the others to know of what was just started.
+                    self._stop_queries()
+                    return
                 query = self._queries[stage.name]
                 if upstream(self.plan, stage):
                     if isinstance(stage, JoinStage):
@@ -282,18 +296,15 @@ class Application:
                     query.wait()
                 if stage.name in self._relays:
                     self._relays[stage.name].process_available()
-        except PySparkException:
-            # The watch reports it, with the stage that failed; this thread only ends.
+        except PySparkException as error:
+            # The watch reports it, with the stage that failed, unless that did not even start.
             self._stopping.wait(5)
+            self._fail(error)
         self._stopping.set()
 
     def _finish(self) -> None:
         """Stop what still runs, write the last status, and let go of the application."""
-        for query in [*self._queries.values(), *self._relays.values()]:
-            try:
-                query.stop()
-            except PySparkException as error:
-                self._error = self._error or error
+        self._stop_queries()
         try:
             if self._queries:
                 self._collect()
@@ -307,6 +318,13 @@ class Application:
                 self._spark.sparkContext.stop()
             self._held.close()
             self._ended.set()
+
+    def _stop_queries(self) -> None:
+        for query in [*self._queries.values(), *self._relays.values()]:
+            try:
+                query.stop()
+            except PySparkException as error:
+                self._error = self._error or error
 
 
 def _print(line: str) -> None:

@@ -58,6 +58,13 @@ def upstream(plan: Plan, stage: Stage) -> list[Stage]:
     return [writer for name in names if (writer := _writer(plan, name)) is not None]
 
 
+def reads_kept(plan: Plan, stage: Stage) -> bool:
+    """Whether a stage looks rows up in a table that a stage before it maintains."""
+    before = plan.stages[: plan.stages.index(stage)]
+    kept = {other.sink.name for other in before if other.sink.kind == "laser"}
+    return any(lookup.table in kept for lookup in stage.lookups)
+
+
 def _slicer(plan: Plan, stage: JoinStage, side: SideName) -> SlicerStage:
     """The slicer that writes an input of a join."""
     slicer = _writer(plan, stage.left if side == "left" else stage.right)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections.abc import Callable
@@ -14,6 +15,10 @@ from tests.spark.oracle import START
 
 Streams = dict[str, list[dict[str, object]]]
 NAMES = ("l", "r", "o", "d", "b", "f")
+SORTED = "sorted."
+"""Prefix of the categories that hold `l` and `r` in order of time."""
+DISORDER = 20_000
+"""Milliseconds by which a record may come after a later one."""
 COLUMNS = "id bigint, t timestamp, k string, x double"
 
 
@@ -30,9 +35,13 @@ class Question:
     answer
         SQL for DuckDB, or a function of the streams that gives the rows.
     ordered
-        Whether its inputs are declared ordered.
+        Whether its inputs are declared ordered, and are.
     options
         Further options.
+    chunk_rows, batch_rows
+        How its input is cut.
+    restarted
+        Whether it is stopped when half of the input has come, and started again for the rest.
     """
 
     name: str
@@ -41,17 +50,22 @@ class Question:
     ordered: bool = False
     options: str = ""
     shards: int = 2
+    chunk_rows: int = 60
+    batch_rows: int = 150
+    restarted: bool = False
 
     def pql(self) -> str:
         """The program."""
-        order = " ORDERED" if self.ordered else ""
+        order, prefix = (" ORDERED", SORTED) if self.ordered else ("", "")
         inputs = "\n".join(
-            f'CREATE INPUT TABLE {name} ({COLUMNS}) FROM SCRIBE("{name}") TIME t IN MILLISECONDS{order};'
+            f"CREATE INPUT TABLE {name} ({COLUMNS}) "
+            f'FROM SCRIBE("{prefix}{name}") TIME t IN MILLISECONDS{order};'
             for name in NAMES
         )
         return f"""
         CREATE APPLICATION {self.name}
-          WITH (shards = {self.shards}, chunk_rows = 60, batch_rows = 150{self.options});
+          WITH (shards = {self.shards}, chunk_rows = {self.chunk_rows}, batch_rows = {self.batch_rows},
+                percentile = 0.001, idle_timeout = '1 hour'{self.options});
         {inputs}
         CREATE TABLE out AS {self.select} STORAGE SCRIBE(category = "{self.name}.out");
         """
@@ -68,7 +82,7 @@ class Question:
 
 
 def generate(seed: int, rows: int = 300) -> Streams:
-    """Streams in order of time, no two records of one at the same time; the left ones of chains are not."""
+    """Streams as they arrive, out of order, no two records of one at the same time."""
     rng = random.Random(seed)
     streams: Streams = {}
     for name in NAMES:
@@ -82,17 +96,36 @@ def generate(seed: int, rows: int = 300) -> Streams:
             }
             for number, time in enumerate(times)
         ]
-    streams["o"].sort(key=lambda row: (row["t"] or 0) + rng.uniform(0, 20_000))
+        arrivals = [time + rng.uniform(0, DISORDER) for time in times]
+        streams[name].sort(key=lambda row, at=arrivals: at[_number(row)])  # type: ignore[misc]
     return streams
 
 
-def publish(log: Log, streams: Streams, commits: int = 4) -> None:
-    """Append all streams as JSON, in several commits."""
+def categories(streams: Streams) -> Streams:
+    """What is published: the streams as they arrive, and `l` and `r` in order of time besides."""
+    return streams | {SORTED + name: sorted(streams[name], key=_number) for name in ("l", "r")}
+
+
+def _number(row: dict[str, object]) -> int:
+    number = row["id"]
+    assert isinstance(number, int)
+    return number
+
+
+def halves(streams: Streams) -> tuple[Streams, Streams]:
+    """What arrives before a moment, and after it."""
+    first = {name: rows[: len(rows) // 2] for name, rows in streams.items()}
+    return first, {name: rows[len(rows) // 2 :] for name, rows in streams.items()}
+
+
+def publish(log: Log, streams: Streams, seed: int = 1) -> None:
+    """Append all streams as JSON, each in four commits of any size."""
+    rng = random.Random(seed)
     for name, rows in streams.items():
         category = log.create(name, raw=True)
-        size = -(-len(rows) // commits)
-        for start in range(0, len(rows), size):
-            category.append(pa.table({"value": [json.dumps(row) for row in rows[start : start + size]]}))
+        cuts = sorted(rng.sample(range(1, len(rows)), 3))
+        for start, stop in itertools.pairwise([0, *cuts, len(rows)]):
+            category.append(pa.table({"value": [json.dumps(row) for row in rows[start:stop]]}))
 
 
 def asof(condition: str, key: str, within: int | None, kind: str) -> str:
@@ -190,24 +223,42 @@ D_B = f"b.k = d.k AND {window('b', 'd', 5, 50)}"
 O_B = f"b.k = o.k AND {window('b', 'o', 15, 60)}"
 B_F = f"f.k = o.k AND {window('f', 'b', 30, 30)}"
 QUESTIONS = [
-    Question("ts_pairs", f"{PAIR} TIMESERIES JOIN r ON l.k = r.k {WITHIN}", timeseries()),
+    Question(
+        "ts_pairs",
+        f"{PAIR} TIMESERIES JOIN r ON l.k = r.k {WITHIN}",
+        timeseries(),
+        restarted=True,
+        chunk_rows=17,
+    ),
     Question("ts_far", f"{PAIR} TIMESERIES JOIN r ON l.k = r.k", timeseries(within=10**6), shards=5),
     Question(
-        "ts_sparse", f"{PAIR} FULL TIMESERIES SPARSE JOIN r ON l.k = r.k {WITHIN}", timeseries("FULL", True)
+        "ts_sparse",
+        f"{PAIR} FULL TIMESERIES SPARSE JOIN r ON l.k = r.k {WITHIN}",
+        timeseries("FULL", True),
+        restarted=True,
+        batch_rows=70,
     ),
     Question(
-        "ts_ordered", f"{PAIR} LEFT TIMESERIES JOIN r ON l.k = r.k {WITHIN}", timeseries("LEFT"), ordered=True
+        "ts_ordered",
+        f"{PAIR} LEFT TIMESERIES JOIN r ON l.k = r.k {WITHIN}",
+        timeseries("LEFT"),
+        ordered=True,
+        restarted=True,
     ),
     Question(
         "asof_previous",
         f"{PAIR} ASOF LEFT JOIN r MATCH_CONDITION (l.t >= r.t) ON l.k = r.k {WITHIN}",
         asof("l.t >= r.t", "l.k = r.k", 40, "LEFT"),
         shards=5,
+        restarted=True,
+        chunk_rows=25,
     ),
     Question(
         "asof_next",
         f"{PAIR} ASOF JOIN r MATCH_CONDITION (l.t <= r.t) ON l.k = r.k",
         asof("l.t <= r.t", "l.k = r.k", None, ""),
+        restarted=True,
+        batch_rows=90,
     ),
     Question(
         "asof_all_rows",
@@ -221,8 +272,16 @@ QUESTIONS = [
         f"SELECT l.id AS lid, r.id AS rid, round(INTERPOLATE(r.x), 6) AS x FROM l "
         f"ASOF LEFT JOIN r ON l.k = r.k MATCH NEAREST {WITHIN}",
         nearest(40),
+        restarted=True,
+        chunk_rows=33,
     ),
-    Question("consume", f"{PAIR} LEFT JOIN r ON {ON} MATCH FIRST CONSUME", one_to_one(-20, 30, True)),
+    Question(
+        "consume",
+        f"{PAIR} LEFT JOIN r ON {ON} MATCH FIRST CONSUME",
+        one_to_one(-20, 30, True),
+        restarted=True,
+        chunk_rows=20,
+    ),
     Question("consume_inner", f"{PAIR} JOIN r ON {ON} MATCH FIRST CONSUME", one_to_one(-20, 30, False)),
     Question(
         "emit_after",
@@ -230,11 +289,11 @@ QUESTIONS = [
         f"{PAIR} FULL JOIN r ON {ON}",
     ),
     same("time_inner", f"{PAIR} JOIN r ON {window('r', 'l', 2, 3)}", shards=3),
-    same("time_left", f"{PAIR} LEFT JOIN r ON {window('r', 'l', 1, 1)}", shards=3),
+    same("time_left", f"{PAIR} LEFT JOIN r ON {window('r', 'l', 1, 1)}", shards=3, restarted=True),
     same("time_right", f"{PAIR} RIGHT JOIN r ON {window('r', 'l', 1, 1)}", shards=3),
     same("time_full", f"{PAIR} FULL JOIN r ON {window('r', 'l', 0, 1)}", shards=3),
     same("three", f"{CHAIN} JOIN d ON {O_D} JOIN b ON {D_B}"),
-    same("three_left", f"{CHAIN} LEFT JOIN d ON {O_D} LEFT JOIN b ON {O_B}", shards=3),
+    same("three_left", f"{CHAIN} LEFT JOIN d ON {O_D} LEFT JOIN b ON {O_B}", shards=3, restarted=True),
     same("three_mixed", f"{CHAIN} LEFT JOIN d ON {O_D} JOIN b ON {O_B}"),
     same(
         "held",

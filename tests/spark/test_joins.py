@@ -11,7 +11,7 @@ from braid import api
 from braid.errors import BraidError
 from braid.home import Home
 from tests.spark.oracle import differences, read
-from tests.spark.questions import QUESTIONS, Question, generate, publish
+from tests.spark.questions import QUESTIONS, Question, categories, generate, halves, publish
 
 pytestmark = pytest.mark.spark
 
@@ -20,14 +20,24 @@ pytestmark = pytest.mark.spark
 def results(
     spark: object, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> dict[str, list[object]]:
-    """Differences of every question that is asked, from one home over one session, two at a time."""
+    """Differences of every question that is asked, from one home over one session, two at a time.
+
+    Half of the input comes first; the applications that are to be restarted take it, and are stopped.
+    """
     from braid.spark.app import Application
 
     home = Home.at(Path(tmp_path_factory.mktemp("joins")))
     streams = generate(seed=11)
-    publish(home.log(), streams)
+    first, rest = halves(categories(streams))
     own = [item for item in request.session.items if item.path == request.path]
     wanted = {item.callspec.params["name"] for item in own if hasattr(item, "callspec")}
+    asked = [question for question in QUESTIONS if question.name in wanted]
+    early: dict[str, int] = {}
+
+    def begin(question: Question) -> None:
+        with Application(api.compile_text(question.pql()).plan, home, spark=spark) as running:
+            running.process_available()
+        early[question.name] = read(home, f"{question.name}.out").num_rows
 
     def run(question: Question) -> tuple[str, list[object]]:
         try:
@@ -36,10 +46,15 @@ def results(
             return question.name, [str(error)]
         found = read(home, f"{question.name}.out")
         rows = differences(found, question.sql(streams, found.column_names), streams)
+        if question.restarted and not 20 < early[question.name] < found.num_rows - 20:
+            rows = [f"{early[question.name]} of {found.num_rows} rows before the restart", *rows]
         return question.name, rows if found.num_rows > 50 else [found.num_rows, *rows]
 
     with ThreadPoolExecutor(2) as pool:
-        return dict(pool.map(run, [question for question in QUESTIONS if question.name in wanted]))
+        publish(home.log(), first)
+        list(pool.map(begin, [question for question in asked if question.restarted]))
+        publish(home.log(), rest, seed=2)
+        return dict(pool.map(run, asked))
 
 
 @pytest.mark.parametrize("name", [question.name for question in QUESTIONS])

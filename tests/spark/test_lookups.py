@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -14,7 +15,7 @@ from braid.home import Home
 from braid.plan.stages import Plan
 from braid.stores.lookup import LookupStore
 from tests.spark.oracle import START, differences, read
-from tests.spark.questions import ON, PAIR, Question, generate
+from tests.spark.questions import ON, PAIR, Question, generate, halves
 from tests.spark.questions import publish as publish_streams
 
 pytestmark = pytest.mark.spark
@@ -48,7 +49,8 @@ def load_names(home: Home) -> None:
 def test_lookups_in_a_slicer_and_after_a_join(spark: object, home: Home) -> None:
     load_names(home)
     streams = generate(seed=5, rows=150)
-    publish_streams(home.log(), streams)
+    first, rest = halves(streams)
+    publish_streams(home.log(), first)
     home.log().open("l").append(pa.table({"value": ["no record"]}))
     text = (
         "SELECT l.id AS lid, r.id AS rid, d.name AS name, e.rank AS rank "
@@ -56,8 +58,11 @@ def test_lookups_in_a_slicer_and_after_a_join(spark: object, home: Home) -> None
         f"LEFT JOIN r ON {ON} "
         'LEFT JOIN LOOKUP("names") AS e (k STRING, name STRING, rank BIGINT) ON e.k = r.k'
     )
-    question = Question("looked_up", text, "")
-    drain(spark, home, api.compile_text(question.pql()).plan)
+    plan = api.compile_text(Question("looked_up", text, "").pql()).plan
+    with api.run(plan, home.root, spark=spark) as running:
+        running.process_available()
+    publish_streams(home.log(), rest)
+    drain(spark, home, plan)
     sql = (
         "SELECT l.id AS lid, r.id AS rid, d.name AS name, e.rank AS rank FROM l JOIN names AS d ON d.k = l.k "
         f"LEFT JOIN r ON {ON} LEFT JOIN names AS e ON e.k = r.k"
@@ -70,55 +75,76 @@ def test_lookups_in_a_slicer_and_after_a_join(spark: object, home: Home) -> None
     assert read(home, "looked_up.dead_letter")["reason"].to_pylist().count("malformed_json") == 1
 
 
-def test_a_table_that_an_application_keeps_is_read_by_another(spark: object, home: Home) -> None:
+def test_a_table_that_an_application_keeps_is_read_by_it_and_by_another(spark: object, home: Home) -> None:
     keeper = api.compile_text(
         "CREATE APPLICATION keeper;"
         'CREATE INPUT TABLE prices (t timestamp, k string, x double) FROM SCRIBE("prices") TIME t;'
+        'CREATE INPUT TABLE bids (t timestamp, k string) FROM SCRIBE("bids") TIME t;'
+        "CREATE TABLE own AS SELECT b.k AS k, p.x AS x FROM bids AS b "
+        'LEFT JOIN LOOKUP("latest") AS p ON p.k = b.k STORAGE SCRIBE(category = "own");'
         'CREATE TABLE latest AS SELECT k, t, x FROM prices STORAGE LASER(table = "latest", key = (k));'
     ).plan
     publish(home, "prices", [{"t": START, "k": "a", "x": 1}, {"t": START + 9, "k": "a", "x": 2}])
     publish(home, "prices", [{"t": START, "k": None, "x": 7}, {"t": START + 1, "k": "b", "x": 3}])
+    publish(home, "bids", [{"t": START, "k": k} for k in ("b", "c", None, "a")])
     handle = drain(spark, home, keeper)
     totals = handle.status["stages"]["latest"]["totals"]
     assert (totals["keys_written"], totals["superseded"], totals["null_keys"]) == (2, 1, 1)
     publish(home, "prices", [{"t": START + 5, "k": "a", "x": 8}, {"t": START + 5, "k": "b", "x": 4}])
+    publish(home, "bids", [{"t": START, "k": "b"}])
     drain(spark, home, keeper)
     assert {row["k"]: row["x"] for row in rows_of(home, "latest")} == {"a": 2.0, "b": 4.0}
+    own = [(row["k"], row["x"]) for row in read(home, "own").to_pylist()]
+    assert sorted(own[:4], key=str) == [("a", 2.0), ("b", 3.0), ("c", None), (None, None)]
+    assert own[4:] == [("b", 4.0)]
     reader = api.compile_text(
         "CREATE APPLICATION reader;"
         'CREATE INPUT TABLE bids (t timestamp, k string) FROM SCRIBE("bids") TIME t;'
         "CREATE TABLE priced AS SELECT b.k AS k, p.x AS x FROM bids AS b "
         'JOIN LOOKUP("latest") AS p (k STRING, x DOUBLE) ON p.k = b.k STORAGE SCRIBE(category = "priced");'
     ).plan
-    publish(home, "bids", [{"t": START, "k": k} for k in ("b", "c", None, "a")])
     drain(spark, home, reader)
     assert sorted((row["k"], row["x"]) for row in read(home, "priced").to_pylist()) == [
         ("a", 2.0),
+        ("b", 4.0),
         ("b", 4.0),
     ]
 
 
 def test_rows_are_padded_after_a_wait_and_later_matches_are_counted(spark: object, home: Home) -> None:
+    """Every step waits for the one before to be seen, so that it does not matter how long one takes."""
     question = Question(
-        "waits",
-        f"{PAIR} LEFT JOIN r ON {ON} EMIT UNMATCHED AFTER INTERVAL '1 second'",
-        "",
-        options=", idle_timeout = '1 hour'",
+        "waits", f"{PAIR} LEFT JOIN r ON {ON} EMIT UNMATCHED AFTER INTERVAL '1 second'", "", chunk_rows=1
     )
+    plan = api.compile_text(question.pql()).plan
     row = {"id": 1, "t": START * 1000, "k": "a"}
     publish(home, "l", [row])
-    deadline = time.monotonic() + 60
-    with api.run(api.compile_text(question.pql()).plan, home.root, spark=spark) as running:
-        while read(home, "waits.out").num_rows == 0 and time.monotonic() < deadline:
+
+    def totals() -> dict[str, int]:
+        (join,) = (stage for stage in running.status["stages"].values() if stage["kind"] == "join")
+        return join["totals"]
+
+    def until(condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < deadline
             running.process_available()
+
+    with api.run(plan, home.root, spark=spark) as running:
+        until(lambda: read(home, "waits.out").num_rows > 0)
         assert read(home, "waits.out").to_pylist() == [{"lid": 1, "rid": None}]
+        assert totals()["matches_after_padding"] == 0
         publish(home, "r", [{**row, "id": 2}])
-        publish(home, "l", [{**row, "id": 3}])
-        running.process_available()
-    handle = drain(spark, home, api.compile_text(question.pql()).plan)
-    assert sorted(read(home, "waits.out")["lid"].to_pylist()) == [1, 3]
-    joins = [stage for stage in handle.status["stages"].values() if stage["kind"] == "join"]
-    assert len(joins) == 1
+        until(lambda: totals()["matches_after_padding"] > 0)
+        publish(home, "l", [{**row, "id": 3}, {**row, "id": 4, "k": "b"}])
+        until(lambda: read(home, "waits.out").num_rows == 3)
+    names = ("matches", "matches_after_padding", "padded_early_left")
+    assert [totals()[name] for name in names] == [1, 1, 2]
+    publish(home, "r", [{**row, "id": 5}, {**row, "id": 6, "k": "b"}])
+    running = drain(spark, home, plan)
+    assert [totals()[name] for name in names] == [1, 2, 0]
+    found = read(home, "waits.out").to_pylist()
+    assert sorted((row["lid"], row["rid"] or 0) for row in found) == [(1, 0), (3, 2), (3, 5), (4, 0)]
 
 
 def test_buffers_have_a_limit(spark: object, home: Home) -> None:
