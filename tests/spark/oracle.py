@@ -63,6 +63,7 @@ class Case:
         if not self.match or self.match == "ALL":
             return f"SELECT {self.select} FROM l {self.join} r ON {on} {where}"
         order = {
+            "FIRST": "r.id",
             "NEAREST": "abs(epoch_us(r.t) - epoch_us(l.t)), r.t",
             "EARLIEST": "r.t",
             "LATEST": "r.t DESC",
