@@ -9,12 +9,18 @@ import pytest
 
 from braid.home import Home
 
+QUICK = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+}
+"""Queries of a few hundred rows are over before compiled code has paid for its compilation."""
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[object]:
     from braid.spark.session import open_session
 
-    session = open_session(master="local[2,4]")
+    session = open_session(master="local[2,4]", settings=QUICK)
     yield session
     session.sparkContext.stop()
 
