@@ -31,12 +31,13 @@ from braid.spark.arrowexpr import compile_columns
 from braid.spark.arrowslicer import ArrowSlicer
 from braid.spark.category import CategorySource
 from braid.spark.inputs import Inputs
-from braid.spark.join import RESULTS, Direct, JoinConfig, JoinProcessor, decode
+from braid.spark.join import decode
 from braid.spark.laser import LaserSink, create_table, next_upsert
 from braid.spark.lookups import check_tables, looked_up
 from braid.spark.marks import carried_times, marks_of
 from braid.spark.notes import NOTE
 from braid.spark.pace import PaceConfig, PacedSource
+from braid.spark.processor import RESULTS, Direct, JoinConfig, JoinProcessor
 from braid.spark.relay import RELAYED, relay
 from braid.spark.session import activated
 from braid.spark.slicer import projected, sharded, slice_rows

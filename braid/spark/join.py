@@ -1,4 +1,4 @@
-"""The join as a stateful operator: references in, results out, one shard per state key."""
+"""What a worker does for a join: references in, results out, one shard at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import ValueState
 
 from braid.errors import StateError
 from braid.jsonrows import json_rows
@@ -18,69 +18,24 @@ from braid.kernels.blocks import BlockId, BlockSource
 from braid.kernels.join import ShardJoin, open_join
 from braid.kernels.logblocks import LogBlocks
 from braid.kernels.side import Side
-from braid.kernels.spec import AnySpec
 from braid.kernels.step import Output, Step
 from braid.log.layout import shard_range
 from braid.log.writer import write_file
 from braid.plan.names import is_special
-from braid.plan.stages import Projection
 from braid.spark.arrowexpr import compile_columns
 from braid.spark.notes import COUNTS, DROP, FILE, NOTE, note_array, text_note
+from braid.spark.processor import Direct, JoinConfig
 from braid.spark.readers import fresh, reader
 
 if TYPE_CHECKING:
     import pandas as pd
 
-RESULTS = "data binary"
-"""Schema of results: Arrow streams of a bounded number of rows, which `decode` opens."""
 BLOB_ROWS = 65_536
+"""Most rows of an Arrow stream in results."""
 DIRECT_ROWS = 1_000
 """Results of a shard that are worth a file of their own; fewer go through the JVM, into one file."""
-_STATE = "value binary"
 _INPUT_COUNTS = ("rows", "behind", "late", "pending", "blocks", "inert", "invalid", "decided", "unmatched")
 """Counters of what a side brings in, by their names without the side."""
-
-
-@dataclass(frozen=True)
-class Direct:
-    """Where results go that need not pass through the JVM, and how their columns are computed."""
-
-    category: str
-    stage: str
-    columns: tuple[Projection, ...]
-    chunk_rows: int
-
-
-@dataclass(frozen=True)
-class JoinConfig:
-    """What the operator needs to know.
-
-    Parameters
-    ----------
-    root
-        Root of the log.
-    left, right
-        Input categories.
-    spec
-        What to join.
-    shards
-        Number of shards.
-    run
-        Name of this run of the query: what a worker has in its cache from another one is not used.
-    direct
-        How a worker stores results itself; None if they need Catalyst.
-    broadcast
-        The side that every shard reads whole.
-    """
-
-    root: str
-    left: str
-    right: str
-    spec: AnySpec
-    shards: int
-    run: str
-    direct: Direct | None = None
-    broadcast: Side | None = None
 
 
 @dataclass
@@ -93,32 +48,25 @@ _cache: dict[tuple[str, int], _Cached] = {}
 """Joins of this worker by run and shard. A cache only: state and log are enough to build them again."""
 
 
-class JoinProcessor(StatefulProcessor):
-    """Runs the kernel of a shard on the blocks that a reference names."""
+class Stepper:
+    """Steps of the shards of one state partition.
 
-    def __init__(self, config: JoinConfig) -> None:
+    Parameters
+    ----------
+    config
+        What to join.
+    state
+        The value of the shard that a step is for.
+    """
+
+    def __init__(self, config: JoinConfig, state: ValueState) -> None:
         self._config = config
+        self._state = state
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the state: one binary value per shard."""
-        self._state = handle.getValueState("join", _STATE)
-
-    def handleInputRows(  # noqa: N802
-        self,
-        key: object,
-        rows: Iterator[pd.DataFrame],
-        timerValues: object,  # noqa: N803
-    ) -> Iterator[pd.DataFrame]:
-        """One micro-batch of one shard."""
-        import pandas as pd
-
-        for frame in rows:
-            for shard, step in zip(frame["shard"], frame["step"], strict=True):
-                batches = self._step(int(shard), json.loads(step))
-                yield pd.DataFrame({"data": [_encode(batch) for batch in batches]})
-
-    def close(self) -> None:
-        """Nothing to close: readers stay with the worker."""
+    def run(self, references: pd.DataFrame) -> Iterator[bytes]:
+        """Results of a micro-batch, as Arrow streams."""
+        for shard, step in zip(references["shard"], references["step"], strict=True):
+            yield from map(_encode, self._step(int(shard), json.loads(step)))
 
     def _step(self, shard: int, step: dict[str, object]) -> list[pa.RecordBatch]:
         started = time.perf_counter()

@@ -30,8 +30,9 @@ from braid.kernels.spec import (
 )
 from braid.log.reader import Reader
 from braid.spark import join as operator
-from braid.spark.join import JoinConfig, JoinProcessor, decode
+from braid.spark.join import Stepper, decode
 from braid.spark.notes import Notes
+from braid.spark.processor import JoinConfig, JoinProcessor
 
 SCHEMA = pa.schema([(HASH, pa.int64()), (TIME, pa.int64()), (f"{KEY}0", pa.string()), ("id", pa.int64())])
 OUTPUT = (OutputColumn("l", Side.LEFT, "id"), OutputColumn("r", Side.RIGHT, "id"))
@@ -121,7 +122,7 @@ def lost(worker: Worker, shard: int) -> None:
 
 def stale(worker: Worker, shard: int) -> None:
     """The worker has not seen the last steps of the shard: another one did them."""
-    old = open_join(worker.config.spec, JoinProcessor(worker.config)._blocks(shard))
+    old = open_join(worker.config.spec, Stepper(worker.config, worker.states[shard])._blocks(shard))
     version = operator._cache[worker.config.run, shard].version
     operator._cache[worker.config.run, shard] = operator._Cached(version - 1, old)
 
@@ -130,7 +131,7 @@ def restarted(worker: Worker, shard: int) -> None:
     """The query was started again; what the worker still has belongs to the run before."""
     cached = operator._cache[worker.config.run, shard]
     worker.config = replace(worker.config, run=worker.config.run + "+")
-    empty = open_join(worker.config.spec, JoinProcessor(worker.config)._blocks(shard))
+    empty = open_join(worker.config.spec, Stepper(worker.config, worker.states[shard])._blocks(shard))
     operator._cache["another run", shard] = operator._Cached(cached.version, empty)
 
 

@@ -101,9 +101,26 @@ def test_a_restart_pads_what_has_waited_through_the_outage(
     clock[0] = home.log().open("left").reader().commit(0).wall_time
     offset = reader.latestOffset(reader.initialOffset(), None)
     clock[0] += 3600 * SECOND
-    after = PacedReader(reader._config).latestOffset(offset, None)
+    restarted = PacedReader(reader._config)
+    after = restarted.latestOffset(offset, None)
     assert after != offset
-    assert PacedReader(reader._config).latestOffset(after, None) == after
+    assert restarted.latestOffset(after, None) == after
+
+
+def test_a_run_without_work_begins_with_one_empty_step(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "_now", lambda: 10**15)
+    reader, append, _ = paced(home, idle_timeout="10 hours")
+    offset = reader.initialOffset()
+    for _ in range(2):
+        reader = PacedReader(reader._config)
+        begun = reader.latestOffset(offset, None)
+        empty = step(reader, offset, begun)
+        assert (empty["left"], empty["right"]) == ([], [])
+        assert (begun["epoch"], begun["at"]) == (offset["epoch"], offset["at"])
+        assert reader.latestOffset(begun, None) == begun
+        offset = begun
+    append("left", [1])
+    assert step(reader, offset, reader.latestOffset(offset, None))["left"] == [[0, 0, 0]]
 
 
 def test_without_a_wait_the_clock_changes_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
