@@ -170,7 +170,8 @@ def run_spark(series: Series) -> tuple[float, Answer]:
     from braid.spark.app import Application
     from braid.spark.session import open_session
 
-    spark = open_session(master="local[2]")
+    with tempfile.NamedTemporaryFile(suffix=".log") as log:
+        spark = open_session(master="local[2]", log=Path(log.name))
     seconds, found = 0.0, pa.table({})
     for rows in (min(10_000, len(series[Side.LEFT])), None):
         with tempfile.TemporaryDirectory() as folder:
