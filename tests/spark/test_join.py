@@ -36,7 +36,7 @@ from braid.spark.processor import JoinConfig, JoinProcessor
 
 SCHEMA = pa.schema([(HASH, pa.int64()), (TIME, pa.int64()), (f"{KEY}0", pa.string()), ("id", pa.int64())])
 OUTPUT = (OutputColumn("l", Side.LEFT, "id"), OutputColumn("r", Side.RIGHT, "id"))
-STEPS, ROWS, SHARDS = 6, 40, 3
+STEPS, ROWS, SHARDS = 5, 40, 3
 Pair = tuple[int | None, int | None]
 
 
@@ -142,10 +142,8 @@ def unmapped(worker: Worker, shard: int) -> None:
 
 
 SPECS: dict[str, AnySpec] = {
-    "left": JoinSpec(JoinType.LEFT, -30, 50, 1, OUTPUT),
     "full": JoinSpec(JoinType.FULL, -30, 50, 1, OUTPUT),
     "nearest": JoinSpec(JoinType.LEFT, -30, 50, 1, OUTPUT, MatchMode.NEAREST),
-    "first": JoinSpec(JoinType.FULL, -30, 50, 1, OUTPUT, MatchMode.FIRST),
     "consume": JoinSpec(JoinType.FULL, -30, 50, 1, OUTPUT, MatchMode.FIRST, consume=True),
     "pairs": SeriesSpec(JoinType.FULL, SeriesMode.PAIRS, 1, OUTPUT, within=40),
 }
