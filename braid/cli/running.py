@@ -38,7 +38,12 @@ def run(
         typer.Option("--set", help="option=value; overrides the program.", show_default=False),
     ] = None,
     master: Annotated[
-        str | None, typer.Option(help="Where Spark runs; local[*] by default.", show_default=False)
+        str | None,
+        typer.Option(
+            help="Where Spark runs; local[*] by default. With spark://HOST:PORT, packages are shipped, and "
+            "the home must be a folder that all machines share.",
+            show_default=False,
+        ),
     ] = None,
     spark: Annotated[
         list[str] | None, typer.Option("--spark", help="spark.setting=value.", show_default=False)
