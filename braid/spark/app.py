@@ -124,8 +124,7 @@ class Application:
             self._spark = session
             launcher = Launcher(session, self.home, self.plan, self._options)
             launcher.prepare()
-            for stage in self.plan.stages:
-                launcher.build(stage)
+            self._build_queries(launcher)
             self._launcher = launcher
             self._start_queries([stage for stage in self.plan.stages if not self._waits(stage)])
         except BaseException as error:
@@ -216,6 +215,15 @@ class Application:
     def _waits(self, stage: Stage) -> bool:
         """Whether a stage starts when those before it are done: in a drain, what it looks up comes first."""
         return self._drain and reads_kept(self.plan, stage)
+
+    def _build_queries(self, launcher: Launcher) -> None:
+        """Build what reads inputs side by side, then what needs categories and tables of others, in order."""
+        alone = [s for s in self.plan.stages if not upstream(self.plan, s) and not s.lookups]
+        with ThreadPoolExecutor(len(alone) or 1) as pool:
+            list(pool.map(launcher.build, alone))
+        for stage in self.plan.stages:
+            if stage not in alone:
+                launcher.build(stage)
 
     def _start_queries(self, stages: Sequence[Stage]) -> None:
         """Start queries side by side: most of it is waiting for processes to start."""

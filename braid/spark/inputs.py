@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,11 +42,14 @@ class Inputs:
         Root of the log.
     max_rows
         Most rows that a micro-batch takes from a category.
+    tables
+        Folders of Parquet files that have been looked at.
     """
 
     session: SparkSession
     root: str
     max_rows: int
+    tables: dict[str, DataFrame] = field(default_factory=dict)
 
     def open(self, source: Source, required: Sequence[str]) -> DataFrame:
         """The declared columns of a source, with `__raw` and `__note`; JSON records must have `required`."""
@@ -74,7 +77,7 @@ class Inputs:
         """The declared columns of Parquet files as they are stored; None for other sources and layouts."""
         if source.kind != "files" or source.format != "parquet":
             return None
-        frame = self.session.read.parquet(source.name)
+        frame = self._table(source)
         files, names = frame.inputFiles(), [column.name for column in source.columns]
         if not files:
             return None
@@ -122,7 +125,7 @@ class Inputs:
                     .csv(source.name)
                 )
                 return parse_texts(frame, source.columns, source.time_unit, source.time)
-            stored = self.session.read.parquet(source.name).schema
+            stored = self._table(source).schema
             names = [column.name for column in source.columns]
             unknown = [name for name in names if name not in stored.fieldNames()]
             if unknown:
@@ -139,6 +142,12 @@ class Inputs:
                 hint="check the path: it must exist when the application starts, with files of that format",
             ) from error
         return parse_typed(frame, source.columns, source.time_unit)
+
+    def _table(self, source: Source) -> DataFrame:
+        """Parquet files as they are; Spark runs a job to find out their schema, so once is enough."""
+        if source.name not in self.tables:
+            self.tables[source.name] = self.session.read.parquet(source.name)
+        return self.tables[source.name]
 
     def _file_reader(self, source: Source) -> DataStreamReader:
         reader = self.session.readStream
