@@ -2,7 +2,10 @@
 
 Two streams of 2M rows with a string key uniform over 1M keys and event times over one hour arrive with
 exponential delays of 2 s (left) and 20 s (right) on average; LEFT join, +-3 minutes, chunks of 65,536
-rows, 8 shards. Run: `python bench/kernels.py [--rows N] [--minutes M] [--runs K] [--json]`.
+rows, 8 shards. Run: `python bench/kernels.py [--rows N] [--runs K] [--json]`.
+
+With `--zipf S` the keys of both sides follow Zipf's law, 30 rows per key on average, and the bounds are so
+narrow that most rows of a hot key are out of reach: `python bench/kernels.py --rows 100000 --zipf 2`.
 """
 
 from __future__ import annotations
@@ -37,13 +40,17 @@ class Stream:
     times: np.ndarray
 
 
-def make_stream(rows: int, keys: int, mean_delay: float, seed: int) -> Stream:
-    """A seeded stream of the workload."""
+def make_stream(rows: int, keys: int, mean_delay: float, seed: int, exponent: float = 0.0) -> Stream:
+    """A seeded stream of the workload; the exponent is that of Zipf's law, 0 for uniform keys."""
     rng = np.random.default_rng(seed)
     times = rng.integers(0, HOUR, rows)
     order = np.argsort(times + rng.exponential(mean_delay * MICROS, rows), kind="stable")
     times = times[order]
-    key = pa.array(rng.integers(0, keys, rows)).cast(pa.string())
+    number = rng.integers(0, keys, rows)
+    if exponent:
+        share = np.cumsum(1 / np.arange(1, keys + 1) ** exponent)
+        number = np.searchsorted(share, rng.random(rows) * share[-1])
+    key = pa.array(number).cast(pa.string())
     table = pa.table({TIME: times, "__key0": key, "payload": rng.random(rows)})
     return Stream(table.append_column(HASH, pa.array(hash_rows([key]))), times)
 
@@ -161,12 +168,30 @@ def run_duckdb(streams: dict[Side, Stream], spec: JoinSpec) -> tuple[float, int,
     return seconds, table.num_rows, table.num_rows - table["other"].null_count
 
 
-def prepare(rows: int, minutes: float, keys: int, shards: int = 8, chunk_rows: int = 65_536):
+def count_matches(streams: dict[Side, Stream], spec: JoinSpec) -> int:
+    """Matches, by binary search in order of key and time: DuckDB looks at all pairs of equal keys."""
+    found = {
+        side: stream.table["__key0"].to_numpy().astype(np.int64) * 4 * HOUR + stream.times
+        for side, stream in streams.items()
+    }
+    right = np.sort(found[Side.RIGHT])
+    end = np.searchsorted(right, found[Side.LEFT] + spec.upper, side="right")
+    return int((end - np.searchsorted(right, found[Side.LEFT] + spec.lower)).sum())
+
+
+def prepare(
+    rows: int,
+    minutes: float,
+    keys: int,
+    shards: int = 8,
+    chunk_rows: int = 65_536,
+    exponent: float = 0.0,
+):
     """Streams, specification, blocks per shard and steps of the workload."""
     upper = round(minutes * 60 * MICROS)
     streams = {
-        Side.LEFT: make_stream(rows, keys, 2, 1),
-        Side.RIGHT: make_stream(rows, keys, 20, 2),
+        Side.LEFT: make_stream(rows, keys, 2, 1, exponent),
+        Side.RIGHT: make_stream(rows, keys, 20, 2, exponent),
     }
     spec = JoinSpec(
         JoinType.LEFT,
@@ -190,13 +215,37 @@ def prepare(rows: int, minutes: float, keys: int, shards: int = 8, chunk_rows: i
     return streams, spec, blocks, schedule(times, upper, 60 * MICROS)
 
 
+def run_zipf(rows: int, exponent: float, chunk_rows: int, runs: int) -> dict[str, object]:
+    """Keys by Zipf's law on both sides; a row meets about a tenth of a row per unit of its key's share."""
+    streams, spec, blocks, steps = prepare(
+        rows, 5_000 / 60 / rows, max(1, rows // 30), chunk_rows=chunk_rows, exponent=exponent
+    )
+    found = [run_kernel(spec, blocks, steps) for _ in range(runs)]
+    matches = count_matches(streams, spec)
+    assert all(run.matches == matches for run in found), "the answer differs from a binary search's"
+    seconds = statistics.median(run.seconds for run in found)
+    return {
+        "chunk_rows": chunk_rows,
+        "seconds": round(seconds, 3),
+        "rows_per_second": round(2 * rows / seconds),
+        "matches": matches,
+        "peak_pending_rows": max(run.peak_pending for run in found),
+        "steps": len(steps),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=2_000_000, help="rows per side")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--zipf", type=float, help="exponent of Zipf's law, for skewed keys instead")
     options = parser.parse_args()
     report = {}
+    if options.zipf is not None:
+        for chunk_rows in (4_096, 65_536):
+            print(run_zipf(options.rows, options.zipf, chunk_rows, options.runs), flush=True)
+        return
     keys = options.rows // 2
     # A longer window also finds more matches; with more keys it finds as many as the short one.
     workloads = (

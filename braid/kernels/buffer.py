@@ -10,7 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from braid.kernels.blocks import BlockId, BlockStore, parse
+from braid.kernels.pairs import near
 from braid.kernels.runs import EMPTY, Ints, Mask, Run, merge, probe
+from braid.kernels.side import Side
 from braid.kernels.spec import MIN_TIME, JoinSpec
 
 MATCHED = 1
@@ -90,10 +92,11 @@ class Buffer:
         if len(self._small) * 4 > len(self._large):
             self._large, self._small = merge([self._large, self._small]), EMPTY
 
-    def search(self, low: Ints, high: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """Candidates `(needle, row, time)` among live rows; see `runs.probe` for the bounds."""
+    def search(self, side: Side, low: Ints, high: Ints, time: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
+        """Candidates `(needle, row, time)` among live rows for rows of `side` at `time`; see `runs.probe`."""
+        bounds = near(self._spec, side, time, self.times)
         for run in (self._large, self._small):
-            for needle, position in probe(run, low, high):
+            for needle, position in probe(run, low, high, bounds):
                 row = run.row[position]
                 time = self.times[row]
                 good = (time >= self.floor) & (self.flags[row] < GONE)

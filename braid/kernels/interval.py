@@ -23,7 +23,7 @@ from braid.kernels.emit import Emitter
 from braid.kernels.keys import check_key_type
 from braid.kernels.lookback import Found, find_late, look_back
 from braid.kernels.lost import Lost
-from braid.kernels.pairs import Pairs, batched, joined, reach, verify, window, within
+from braid.kernels.pairs import Pairs, batched, joined, near, reach, verify, window, within
 from braid.kernels.runs import Ints, Run, probe
 from braid.kernels.side import Side
 from braid.kernels.single import CHOICE, Candidates, best
@@ -180,12 +180,13 @@ class _Work:
     def _new_pairs(self) -> Iterator[Pairs]:
         spec, left, right = self._spec, self._new[Side.LEFT], self._new[Side.RIGHT]
         low, high = reach(spec, Side.RIGHT, right.run, right.times)
-        for needle, row, time in self._buffers[Side.LEFT].search(low, high):
+        for needle, row, time in self._buffers[Side.LEFT].search(Side.RIGHT, low, high, right.times):
             yield within(spec, Pairs(row, time, right.run.row[needle], right.times[needle]))
         low, high = reach(spec, Side.LEFT, left.run, left.times)
-        for needle, row, time in self._buffers[Side.RIGHT].search(low, high):
+        for needle, row, time in self._buffers[Side.RIGHT].search(Side.LEFT, low, high, left.times):
             yield within(spec, Pairs(left.run.row[needle], left.times[needle], row, time))
-        for needle, position in probe(right.run, low, high):
+        bounds = near(spec, Side.LEFT, left.times, self._buffers[Side.RIGHT].times)
+        for needle, position in probe(right.run, low, high, bounds):
             mine = (left.run.row[needle], left.times[needle])
             yield within(spec, Pairs(*mine, right.run.row[position], right.times[position]))
 
@@ -374,7 +375,7 @@ class _Work:
         low, high = reach(self._spec, Side.LEFT, run, times)
         candidates = (
             within(self._spec, Pairs(run.row[needle], times[needle], row, time))
-            for needle, row, time in right.search(low, high)
+            for needle, row, time in right.search(Side.LEFT, low, high, times)
         )
         for pairs in joined(candidates):
             kept = verify(self._spec, left.store, right.store, pairs)

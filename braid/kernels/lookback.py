@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from braid.kernels.blocks import BlockId, BlockSource, BlockStore, parse
-from braid.kernels.pairs import Pairs, batched, reach, verify, window, within
+from braid.kernels.pairs import Pairs, batched, near, reach, verify, window, within
 from braid.kernels.runs import Ints, Run, probe, shares_key
 from braid.kernels.side import Side
 from braid.kernels.spec import HASH, JoinSpec
@@ -57,7 +57,8 @@ def _candidates(
             continue  # most blocks hold none of the few late keys, and are not worth an index
         older = parse(batch, spec, guests.rows)
         hits = []
-        for needle, position in probe(older.run, low, high):
+        bounds = near(spec, late.side, late.times, older.times, guests.rows)
+        for needle, position in probe(older.run, low, high, bounds):
             row = older.run.row[position]
             time = older.times[row - guests.rows]
             mine, theirs = (late.run.row[needle], late.times[needle]), (row, time)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from braid.kernels.blocks import BlockStore
+from braid.kernels.hot import Near
 from braid.kernels.keys import equal_keys
 from braid.kernels.predicate import ColumnRef
 from braid.kernels.runs import MAX_PAIRS, Ints, Mask, Run
@@ -39,6 +40,12 @@ def window(spec: JoinSpec, side: Side, time: Ints) -> tuple[Ints, Ints]:
 def reach(spec: JoinSpec, side: Side, run: Run, times: Ints) -> tuple[Ints, Ints]:
     """What to search the other side's runs for: the same hash, or a range of times without keys."""
     return (run.key, run.key) if spec.keys else window(spec, side, times)
+
+
+def near(spec: JoinSpec, side: Side, time: Ints, times: Ints, first: int = 0) -> Near:
+    """The bounds of a search by rows of `side` at `time`; `times` are those of the other side's rows."""
+    low, high = (spec.lower, spec.upper) if side is Side.LEFT else (-spec.upper, -spec.lower)
+    return Near(time, low, high, times, first)
 
 
 def within(spec: JoinSpec, pairs: Pairs) -> Pairs:

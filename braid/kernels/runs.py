@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+
+from braid.kernels import hot
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 MAX_PAIRS = 1 << 21
-"""Candidate pairs looked at together, so that a hot key costs time but never unbounded memory."""
+"""Candidate pairs looked at together, so that many matches cost time but never unbounded memory."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class Run:
 
     key: Ints
     row: Ints
+    hot: hot.HotGroups = field(default_factory=hot.HotGroups, init=False, repr=False, compare=False)
+    """Cache of searches for large groups of equal keys."""
 
     def __len__(self) -> int:
         return len(self.key)
@@ -56,10 +60,11 @@ def shares_key(keys: Ints, some: Ints) -> bool:
     return bool(np.any(keys[np.minimum(place, len(keys) - 1)] == some))
 
 
-def probe(run: Run, low: Ints, high: Ints) -> Iterator[tuple[Ints, Ints]]:
+def probe(run: Run, low: Ints, high: Ints, near: hot.Near | None = None) -> Iterator[tuple[Ints, Ints]]:
     """Candidate pairs `(needle, position in run)` with `low[needle] <= run.key[position] <= high[needle]`.
 
-    Pairs come in slices of about `MAX_PAIRS`. Pass the same array twice for an equality search.
+    Pairs ascend, and come in slices of about `MAX_PAIRS`. Pass the same array twice for an equality
+    search; with `near`, pairs out of its bounds may be left out, and are if there are many.
     """
     if not len(run) or not len(low):
         return
@@ -69,11 +74,40 @@ def probe(run: Run, low: Ints, high: Ints) -> Iterator[tuple[Ints, Ints]]:
         needle = np.flatnonzero(run.key[np.minimum(start, len(run) - 1)] == low)
         start = start[needle]
         count = _group_sizes(run.key, start)
+        candidates = int(count.sum())
+        if near is not None and candidates > hot.EASY * len(low):
+            order = run.hot.order(run.key, run.row, near, candidates)
+            if order is not None:
+                yield from _expand_near(run, near, order, needle, start, count)
+                return
     else:
         count = np.searchsorted(run.key, high, side="right") - start
         needle = np.flatnonzero(count > 0)
         start, count = start[needle], count[needle]
     yield from _expand(needle, start, count)
+
+
+def _expand_near(
+    run: Run, near: hot.Near, order: hot.TimeOrder, needle: Ints, start: Ints, count: Ints
+) -> Iterator[tuple[Ints, Ints]]:
+    """The same pairs in the same order, but of hot groups only those within bounds, if these are few."""
+    large = np.flatnonzero(count >= hot.HOT_ROWS)
+    time = near.time[needle[large]]
+    begin, end = order.find(start[large], time + near.lower, time + near.upper)
+    few = (end - begin) * 2 < count[large]
+    # Positions from len(run) on stand for places in the order by time.
+    start[large[few]] = len(run) + begin[few]
+    count[large[few]] = (end - begin)[few]
+    some = count > 0
+    for mine, place in _expand(needle[some], start[some], count[some]):
+        other = np.flatnonzero(place >= len(run))
+        place[other] = order.position[place[other] - len(run)]
+        base = mine * len(run)
+        pair = base + place
+        if np.any(pair[1:] < pair[:-1]):
+            pair.sort()
+            place = pair - base
+        yield mine, place
 
 
 def _group_sizes(key: Ints, start: Ints) -> Ints:
