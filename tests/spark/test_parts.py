@@ -223,7 +223,7 @@ def steps(reader: PacedReader, start: dict, end: dict) -> dict:
 
 def test_a_join_source_admits_drains_and_begins_again(home: Home) -> None:
     reader, append, drain = paced(home)
-    start = reader.initialOffset()
+    start = reader.latestOffset(reader.initialOffset(), None)
     assert reader.latestOffset(start, None) == start
     append("left", [1_000_000, 2_000_000])
     append("right", [1_500_000, 9_000_000])
