@@ -98,9 +98,9 @@ class Buffer:
         for run in (self._large, self._small):
             for needle, position in probe(run, low, high, bounds):
                 row = run.row[position]
-                time = self.times[row]
-                good = (time >= self.floor) & (self.flags[row] < GONE)
-                yield needle[good], row[good], time[good]
+                found = self.times[row]
+                good = (found >= self.floor) & (self.flags[row] < GONE)
+                yield needle[good], row[good], found[good]
 
     def cross(self, floor: int, first_new: int) -> Ints:
         """Raise the floor; the rows that leave by it, ascending, without those already gone.
