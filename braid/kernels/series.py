@@ -344,7 +344,8 @@ class _Work:
             # No record of the other side lies between this one and the horizon: its successor may come.
             open_ended = (following < 0) | (order.time[following] >= horizon)
             keep = (time >= horizon) | open_ended | self._is_last(order, mine, horizon)
-            keep &= time >= horizon - self._within
+            # Twice the bound: a row that far back may wait for its successor to say which of them is nearer.
+            keep &= time >= horizon - min(2 * self._within, FAR)
             index = order.index[mine]
             if self._spec.type.pads(side) and self._spec.mode.symmetric:
                 keep |= ~series.matched[index] & (self._after[side.other] <= time + self._within)
