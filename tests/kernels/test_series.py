@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 
 from braid.kernels.blocks import BlockId
@@ -92,3 +93,17 @@ def test_the_published_example() -> None:
     )
     assert len(certain) == 23
     assert drained == {(14, s) for s in range(16, 20)}
+
+
+@pytest.mark.parametrize("mode", [SeriesMode.SPARSE, SeriesMode.NEAREST])
+def test_a_record_that_waits_for_its_successor_keeps_its_predecessor(mode: SeriesMode) -> None:
+    kind = schema((pa.string(),))
+    source = MemorySource(kind)
+    join = SeriesJoin(SeriesSpec(JoinType.INNER, mode, 1, OUTPUT, within=3), source)
+    block = BlockId(0, 0)
+    for side, times in ((Side.LEFT, (0, 3)), (Side.RIGHT, (0,))):
+        rows = [{"id": time, TIME: time, LIVE: True, "__key0": "a", "x": None} for time in times]
+        source.blocks[side][block] = to_block(rows, kind, 1)
+    outputs = [join.step(Step([block], [block], 5, 5)), join.step(Step([], [], MAX_TIME, MAX_TIME))]
+    found = [pair for out in outputs for pair in zip(*(out.rows[n].to_pylist() for n in "lr"), strict=True)]
+    assert sorted(found) == [(0, 0), (3, 0)]
