@@ -1,37 +1,51 @@
-"""Stream time of a stream that is declared ordered: the time of its last record."""
+"""Stream time of a stream whose disorder is declared: the greatest time seen, less that."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from braid.eventtime.chunk import MIN_TIME, ChunkTimes, Position
+from braid.errors import ConfigError
+from braid.eventtime.chunk import MIN_TIME, ChunkTimes, Position, shift_time
 from braid.eventtime.estimator import Json, read_int
 
 
 @dataclass(frozen=True)
 class Ordered:
-    """No record is older than one before it, so the newest one is proof that all before it have come."""
+    """No record comes after one that is later by more than `disorder`, so those before that have all come.
+
+    Parameters
+    ----------
+    disorder
+        How far a record may be behind an earlier one, in microseconds; exactly so far is not yet late.
+    """
+
+    disorder: int = 0
+
+    def __post_init__(self) -> None:
+        if self.disorder < 0:
+            raise ConfigError(f"disorder is {self.disorder}, but must not be negative")
 
     def start(self) -> OrderedClock:
         """A clock that has seen no record."""
-        return OrderedClock(MIN_TIME)
+        return OrderedClock(MIN_TIME, self.disorder)
 
     def restore(self, snapshot: Mapping[str, Json]) -> OrderedClock:
-        """The clock that wrote `snapshot`."""
-        return OrderedClock(read_int(snapshot, "time"))
+        """The clock that wrote `snapshot`, with the disorder that is declared now."""
+        return OrderedClock(read_int(snapshot, "newest"), self.disorder)
 
 
 class OrderedClock:
     """The greatest time seen."""
 
-    def __init__(self, time: int) -> None:
-        self._time = time
+    def __init__(self, newest: int, disorder: int) -> None:
+        self._newest = newest
+        self._disorder = disorder
 
     @property
     def stream_time(self) -> int:
-        """The greatest time seen; a record below it breaks the promise, and is late."""
-        return self._time
+        """The greatest time seen, less the disorder; a record below it breaks the promise, and is late."""
+        return shift_time(self._newest, -self._disorder)
 
     @property
     def since(self) -> Position | None:
@@ -41,11 +55,11 @@ class OrderedClock:
     def observe(self, chunk: ChunkTimes) -> None:
         """Take a chunk in."""
         if chunk.max is not None:
-            self._time = max(self._time, chunk.max)
+            self._newest = max(self._newest, chunk.max)
 
     def recall(self, chunk: ChunkTimes) -> None:
         """Do nothing."""
 
     def snapshot(self) -> dict[str, Json]:
         """The greatest time."""
-        return {"time": self._time}
+        return {"newest": self._newest}

@@ -6,7 +6,7 @@ Everything here is a pure function of chunk records, an offset and a wall-clock 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -72,12 +72,13 @@ class PacingConfig:
         options: AppConfig,
         upper: int,
         propagated: Iterable[SideName] = (),
-        ordered: Iterable[SideName] = (),
+        disorder: Mapping[SideName, int] | None = None,
         rescued: Iterable[SideName] = (),
     ) -> PacingConfig:
         """Pacing by an application's options.
 
-        `propagated` inputs carry an upstream join's watermarks, `ordered` ones are declared to be in order.
+        `propagated` inputs carry an upstream join's watermarks; `disorder` says how far records may be behind
+        earlier ones, of inputs for which that is declared.
         Late rows of `rescued` inputs find their partners in the log: a daring stream time costs them
         lookups, not matches, and saves most of the delay (bench/paper: the same matches in minutes
         instead of an hour).
@@ -88,7 +89,7 @@ class PacingConfig:
         def estimated(side: SideName) -> Estimator:
             return make(options.percentile or (RESCUED_PERCENTILE if side in daring else PERCENTILE))
 
-        known: dict[SideName, Estimator] = dict.fromkeys(ordered, Ordered())
+        known: dict[SideName, Estimator] = {name: Ordered(most) for name, most in (disorder or {}).items()}
         known |= dict.fromkeys(propagated, Propagated())
         return cls(
             upper,

@@ -71,7 +71,7 @@ def parse_length(reader: Reader, what: str) -> int:
     """Read `INTERVAL '...'`, a constant length of time; gives microseconds."""
     if reader.word() != "INTERVAL":
         raise reader.unexpected(["INTERVAL"], f"INTERVAL '...' after {what}")
-    tokens = reader.take_until(_HARD, _SOFT)
+    tokens = reader.take_until((*_HARD, "IN"), _SOFT)
     span = token_span(tokens[0]).to(token_span(tokens[-1]))
     tree = parse_condition(tokens, reader.source)
     length = interval_length(tree) if isinstance(tree, exp.Interval) else None

@@ -153,7 +153,7 @@ class _Builder:
         used = tuple(dict.fromkeys((*declared, *times)))
         time = used[0] if used else None
         return InputTable(
-            table.name.text, columns, source, table.name.span, time, table.unit, used, table.ordered
+            table.name.text, columns, source, table.name.span, time, table.unit, used, table.disorder
         )
 
     def view(self, number: int) -> View | None:

@@ -90,8 +90,9 @@ class InputTable:
         Unit of numeric event times in the data: `seconds`, `milliseconds` or `microseconds`.
     time_columns
         All columns used as event time, `time` first; several when joins bound different columns.
-    ordered
-        Whether records are declared to come in order of `time`.
+    disorder
+        By how many microseconds at most a record's `time` is declared to be behind that of a record before
+        it: 0 if records come in order, None if nothing is declared.
     """
 
     name: str
@@ -101,7 +102,7 @@ class InputTable:
     time: str | None = None
     time_unit: str = "seconds"
     time_columns: tuple[str, ...] = ()
-    ordered: bool = False
+    disorder: int | None = None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from braid.lang.clauses import parse_length
 from braid.lang.columns import parse_columns
 from braid.lang.dialect import KEYWORDS, parse_condition, show, token_span, tokenize
 from braid.lang.errors import ClauseError, Report, suggest
@@ -110,19 +111,20 @@ def _input(reader: Reader) -> InputSyntax:
     columns = parse_columns(reader, "an input table")
     reader.expect("FROM")
     source = _call(reader, 'a source such as SCRIBE("category")')
-    time, unit, ordered = None, UNITS[0], False
+    time, unit, disorder, rest = None, UNITS[0], None, ["TIME"]
     if reader.accept("TIME"):
-        time = reader.name("the event-time column")
-        ordered = reader.accept("ORDERED")
-        rest = ["IN", "ORDERED"]
+        time, rest = reader.name("the event-time column"), ["IN", "ORDERED"]
         if reader.accept("IN"):
-            unit = reader.one_of(UNITS, "a unit of time")
-            rest.remove("IN")
-        if not ordered:
-            ordered = reader.accept("ORDERED")
-        reader.finish([word for word in rest if not (ordered and word == "ORDERED")])
-    reader.finish(["TIME"])
-    return InputSyntax(name, columns, source, time, unit.lower(), ordered)
+            unit, rest = reader.one_of(UNITS, "a unit of time"), ["ORDERED"]
+        if reader.accept("ORDERED"):
+            disorder, rest = 0, ["WITHIN"]
+            if reader.accept("WITHIN"):
+                disorder, rest = parse_length(reader, "WITHIN"), []
+            if reader.word() == "IN":
+                hint = f"write TIME {time.text} IN ... ORDERED"
+                raise ClauseError("PQL101", reader.span(), "the unit comes before ORDERED", hint)
+    reader.finish(rest)
+    return InputSyntax(name, columns, source, time, unit.lower(), disorder)
 
 
 def _call(reader: Reader, what: str) -> Call:

@@ -70,7 +70,7 @@ class InputSyntax:
     source: Call
     time: Name | None = None
     unit: str = "seconds"
-    ordered: bool = False
+    disorder: int | None = None
 
 
 @dataclass(frozen=True)

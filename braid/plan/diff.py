@@ -10,7 +10,7 @@ from braid.kernels.side import Side
 from braid.plan import words
 from braid.plan.names import OPERAND, category, raw
 from braid.plan.stages import FOREVER, JoinStage, Plan, Projection, Sink, SlicerStage, Source, Stage
-from braid.plan.text import duration, left_buffering, right_buffering, window
+from braid.plan.text import duration, left_buffering, order, right_buffering, window
 from braid.plan.update_rules import OPTION_KINDS, UPDATE_RULES, UpdateRule, Verdict
 
 _TYPED_SINKS = ("scribe", "hive")
@@ -263,9 +263,8 @@ def _source(subject: str, old: Source, new: Source, back: int | None) -> Iterato
         yield Change("input.options", subject, "options of the source")
     if old.time_unit != new.time_unit:
         yield Change("input.time_unit", subject, f"{old.time_unit} -> {new.time_unit}", back)
-    if old.ordered != new.ordered:
-        order = {False: "in any order", True: "ordered"}
-        yield Change("input.ordered", subject, f"{order[old.ordered]} -> {order[new.ordered]}")
+    if old.disorder != new.disorder:
+        yield Change("input.ordered", subject, f"{order(old.disorder)} -> {order(new.disorder)}")
 
 
 def _columns(

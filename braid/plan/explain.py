@@ -13,7 +13,7 @@ from braid.plan import words
 from braid.plan.expressions import quote
 from braid.plan.names import OPERAND
 from braid.plan.stages import JoinStage, Plan, Projection, Sink, SlicerStage, Source, Stage
-from braid.plan.text import window
+from braid.plan.text import order, window
 
 
 @dataclass
@@ -164,8 +164,8 @@ def _input(source: Source, writers: dict[str, Stage], shown: set[str]) -> Node:
             return _stage(stage, writers, shown)
         return Node(f"read {source.name}, shown above")
     columns = ", ".join(f"{c.name} {c.type}" for c in source.columns)
-    ordered = ", ordered" if source.ordered else ""
-    time = f", time {source.time} in {source.time_unit}{ordered}" if source.time else ""
+    declared = "" if source.disorder is None else f", {order(source.disorder)}"
+    time = f", time {source.time} in {source.time_unit}{declared}" if source.time else ""
     return Node(f"read {source.kind} {source.name} ({columns}){time}")
 
 

@@ -150,7 +150,7 @@ class _Lowering:
             time_unit=table.time_unit,
             options=table.source.options,
             internal=table.source.kind == "scribe" and table.source.name in self._written(),
-            ordered=table.ordered and by_time,
+            disorder=table.disorder if by_time else None,
         )
 
     def _sink(self, table: Table) -> Sink:

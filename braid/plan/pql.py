@@ -100,8 +100,9 @@ def print_input(table: InputTable) -> str:
     source = table.source
     extra = [("format", source.format)] if source.kind == "files" else []
     arguments = ", ".join([text(source.name), *_options((*extra, *source.options))])
-    ordered = " ORDERED" if table.ordered else ""
-    time = f"\nTIME {quote(table.time)} IN {table.time_unit.upper()}{ordered}" if table.time else ""
+    order = "" if table.disorder is None else " ORDERED"
+    order += f" WITHIN {interval(table.disorder)}" if table.disorder else ""
+    time = f"\nTIME {quote(table.time)} IN {table.time_unit.upper()}{order}" if table.time else ""
     head = f"CREATE INPUT TABLE {quote(table.name)} (\n  {columns}\n)"
     return f"{head} FROM {source.kind.upper()}({arguments}){time};"
 

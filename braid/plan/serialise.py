@@ -99,7 +99,7 @@ def _source(source: Source) -> Json:
         "time_unit": source.time_unit,
         "options": _pairs(source.options),
         "internal": source.internal,
-        "ordered": source.ordered,
+        "disorder": source.disorder,
     }
 
 
@@ -276,7 +276,7 @@ def _read_source(value: Json) -> Source:
         time_unit=fields.text("time_unit"),
         options=fields.pairs("options"),
         internal=fields.flag("internal"),
-        ordered=fields.has("ordered") and fields.flag("ordered"),
+        disorder=fields.integer("disorder") if fields.has("disorder") else None,
     )
 
 

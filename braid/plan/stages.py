@@ -52,8 +52,9 @@ class Source:
         Further options of the source, as written in the program.
     internal
         Whether the category is written by another stage of the same plan (typed, never malformed).
-    ordered
-        Whether records are declared to come in order of event time: stream time is that of the last one.
+    disorder
+        By how many microseconds at most a record is declared to come after a later one: stream time is the
+        greatest time seen, less this. None if nothing is declared, and stream time is estimated.
     """
 
     kind: str
@@ -64,7 +65,7 @@ class Source:
     time_unit: str = "seconds"
     options: tuple[tuple[str, str], ...] = ()
     internal: bool = False
-    ordered: bool = False
+    disorder: int | None = None
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,13 @@ def duration(micros: int) -> str:
     return ("-" if micros < 0 else "") + " ".join(parts)
 
 
+def order(disorder: int | None) -> str:
+    """`in any order`, `ordered`, `ordered within 20 s`: how the records of a stream are declared to come."""
+    if disorder is None:
+        return "in any order"
+    return f"ordered within {duration(disorder)}" if disorder else "ordered"
+
+
 def window(lower: int, upper: int) -> str:
     """`[-3 min, +3 min]`, the right event time relative to the left one."""
     return f"[{_signed(lower)}, {_signed(upper)}]"

@@ -43,7 +43,13 @@ from braid.spark.session import activated
 from braid.spark.slicer import projected, sharded, slice_rows
 from braid.spark.slots import slots
 from braid.spark.table import TableSink
-from braid.spark.tracing import ordered_sides, paced_upper, propagated_sides, rescued_sides, upstream_joins
+from braid.spark.tracing import (
+    declared_disorder,
+    paced_upper,
+    propagated_sides,
+    rescued_sides,
+    upstream_joins,
+)
 from braid.spark.types import arrow_schema, spark_schema
 from braid.spark.writer import BlockSink, WriterConfig
 
@@ -167,7 +173,7 @@ class Launcher:
             slots=slots(shards, partitions),
             drain_file=str(self.home.control_file(stage.name, "drain")),
             status_file=str(self.home.control_file(stage.name, "pacing")),
-            ordered=ordered_sides(self.plan, stage),
+            disorder=declared_disorder(self.plan, stage),
             rescued=rescued_sides(stage, spec),
             held_files=self._held_files(stage, spec),
             pad_after=stage.pad_after,

@@ -55,8 +55,8 @@ class PaceConfig:
         While it exists, what is in the log is all there will be.
     status_file
         Where to say what is paused, and why.
-    ordered
-        Sides that are declared to come in order.
+    disorder
+        Sides whose order is declared, with how far a record may be behind an earlier one.
     rescued
         Sides whose late rows find their partners in the log.
     held_files
@@ -77,7 +77,7 @@ class PaceConfig:
     slots: tuple[int, ...]
     drain_file: str
     status_file: str
-    ordered: tuple[SideName, ...] = ()
+    disorder: dict[SideName, int] = field(default_factory=dict)
     rescued: tuple[SideName, ...] = ()
     held_files: dict[SideName, tuple[str, ...]] = field(default_factory=dict)
     pad_after: int | None = None
@@ -91,7 +91,7 @@ class PaceConfig:
     def from_json(cls, text: str) -> PaceConfig:
         """Read back what `to_json` gave."""
         value = json.loads(text)
-        lists = {name: tuple(value[name]) for name in ("propagated", "ordered", "rescued", "slots")}
+        lists = {name: tuple(value[name]) for name in ("propagated", "rescued", "slots")}
         return cls(**{**value, **lists})
 
 
@@ -209,7 +209,7 @@ class PacedReader(DataSourceStreamReader):
         # The options have been checked and converted: durations are microseconds, not to be read once more.
         config = self._config
         options = AppConfig.model_construct(**config.options)
-        pacing = PacingConfig.of(options, config.upper, config.propagated, config.ordered, config.rescued)
+        pacing = PacingConfig.of(options, config.upper, config.propagated, config.disorder, config.rescued)
         patient = tuple(name for name, files in config.held_files.items() if any(map(_rows_in, files)))
         pacing = replace(pacing, patient=patient)
         limit = options.max_buffered_rows

@@ -14,9 +14,10 @@ def propagated_sides(plan: Plan, stage: JoinStage) -> tuple[SideName, ...]:
     return tuple(name for name in _SIDES if TIME in dict(_slicer(plan, stage, name).watermarks))
 
 
-def ordered_sides(plan: Plan, stage: JoinStage) -> tuple[SideName, ...]:
-    """Sides of a join that are declared to come in order of event time."""
-    return tuple(name for name in _SIDES if _slicer(plan, stage, name).source.ordered)
+def declared_disorder(plan: Plan, stage: JoinStage) -> dict[SideName, int]:
+    """Sides of a join whose order is declared, with how far a record may be behind an earlier one."""
+    found = {name: _slicer(plan, stage, name).source.disorder for name in _SIDES}
+    return {name: disorder for name, disorder in found.items() if disorder is not None}
 
 
 def rescued_sides(stage: JoinStage, spec: AnySpec) -> tuple[SideName, ...]:

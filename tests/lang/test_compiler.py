@@ -239,6 +239,24 @@ def test_sources_storages_and_options():
     assert (z.kind, z.name) == ("console", "")
 
 
+@pytest.mark.parametrize(
+    ("clause", "unit", "disorder"),
+    [
+        ("TIME t", "seconds", None),
+        ("TIME t IN MILLISECONDS", "milliseconds", None),
+        ("TIME t ORDERED", "seconds", 0),
+        ("TIME t IN MICROSECONDS ORDERED", "microseconds", 0),
+        ("TIME t ORDERED WITHIN INTERVAL '0 seconds'", "seconds", 0),
+        ("TIME t IN MILLISECONDS ORDERED WITHIN INTERVAL '1 minute 20 seconds'", "milliseconds", 80_000_000),
+        ("TIME t ordered within interval 250 milliseconds", "seconds", 250_000),
+    ],
+)
+def test_event_time(clause, unit, disorder):
+    query = compile_text(f"CREATE APPLICATION a; CREATE INPUT TABLE s (t, a) FROM SCRIBE('s') {clause};")
+    (table,) = query.inputs
+    assert (table.time, table.time_unit, table.disorder) == ("t", unit, disorder)
+
+
 def test_functions_are_kept_as_written():
     query = compile_text(
         STREAMS + "CREATE VIEW v AS SELECT date_add(t, 1) AS a, nvl(k, 'x') AS b, LEFT(k, 2) AS c FROM l;"

@@ -214,7 +214,7 @@ LOOKUPS = [
 def other_programs(draw: st.DrawFn) -> str:
     """Joins that DuckDB has no text for: time series, lookups, one-to-one matches, in chains."""
     statements = ["CREATE APPLICATION app;"]
-    order = draw(st.sampled_from(["", " ORDERED"]))
+    order = draw(st.sampled_from(["", " ORDERED", " ORDERED WITHIN INTERVAL '1 minute 0.5 seconds'"]))
     statements += [
         f'CREATE INPUT TABLE {name} ({COLUMNS}) FROM SCRIBE("{name}") TIME t{order};'
         for name in ("a", "b", "c")

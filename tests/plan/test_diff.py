@@ -132,6 +132,21 @@ def test_a_replay_says_how_far_back() -> None:
     assert "the last 6 min" in diff_text(changed("LEFT JOIN", "INNER JOIN"))
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "detail"),
+    [
+        ("", " ORDERED WITHIN INTERVAL '20 seconds'", "in any order -> ordered within 20 s"),
+        (" ORDERED WITHIN INTERVAL '20 seconds'", " ORDERED", "ordered within 20 s -> ordered"),
+        (" ORDERED WITHIN INTERVAL '90 seconds'", "", "ordered within 1 min 30 s -> in any order"),
+    ],
+)
+def test_the_declared_order_can_change(old: str, new: str, detail: str) -> None:
+    source = 'SCRIBE("b") TIME t'
+    plans = [compile_text(BASE.replace(source, source + order)).plan for order in (old, new)]
+    found = diff(*plans)
+    assert {(c.kind, c.detail, c.verdict) for c in found.changes} == {("input.ordered", detail, Verdict.KEPT)}
+
+
 def test_a_refusal_names_alternatives() -> None:
     found = changed('SCRIBE("b")', 'KAFKA("b")')
     change = diff_json(found)["changes"][0]

@@ -9,7 +9,7 @@ import pytest
 
 from braid.api import compile_text, explain
 from braid.errors import BraidError
-from braid.plan.stages import JoinStage
+from braid.plan.stages import JoinStage, SlicerStage
 from braid.plan.text import duration, window
 
 FIGURE_3 = (Path(__file__).parent / "figure3.sql").read_text()
@@ -75,7 +75,8 @@ def test_a_chain_carries_every_event_time() -> None:
 OTHERS = """
 CREATE APPLICATION shop;
 CREATE INPUT TABLE a (t, k, x) FROM SCRIBE("a") TIME t ORDERED;
-CREATE INPUT TABLE b (t, k, y DOUBLE) FROM SCRIBE("b") TIME t;
+CREATE INPUT TABLE b (t, k, y DOUBLE) FROM SCRIBE("b")
+TIME t IN MILLISECONDS ORDERED WITHIN INTERVAL '90 seconds';
 CREATE VIEW near AS SELECT a.k, INTERPOLATE(b.y) AS y, d.name FROM a
 ASOF LEFT JOIN b MATCH_CONDITION (a.t >= b.t) ON a.k = b.k WITHIN INTERVAL '1 hour'
 LEFT JOIN LOOKUP("names") AS d ON d.key = a.k;
@@ -96,7 +97,8 @@ CREATE TABLE t3 AS SELECT * FROM once STORAGE CONSOLE;
         "pairs: the last right row at or before the left row, at most 1 h apart",
         "look up names by key = a__k: d__name = name string; or NULLs",
         "previous.y + (next.y - previous.y)",
-        "time t in seconds, ordered",
+        "time t in seconds, ordered\n",
+        "time t in milliseconds, ordered within 1 min 30 s\n",
         "inner time-series join pairs",
         "every row with its predecessor and its successor on the other side, at any distance",
         "one shard, which sees all rows: both sides decide what is matched",
@@ -107,6 +109,18 @@ CREATE TABLE t3 AS SELECT * FROM once STORAGE CONSOLE;
 )
 def test_other_joins(line: str) -> None:
     assert line in explain(compile_text(OTHERS))
+
+
+def test_the_order_of_one_time_says_nothing_about_another() -> None:
+    program = """
+    CREATE APPLICATION app;
+    CREATE INPUT TABLE a (t TIMESTAMP, u TIMESTAMP, k) FROM SCRIBE("a")
+    TIME t ORDERED WITHIN INTERVAL '1 hour';
+    CREATE TABLE o AS SELECT l.k FROM a l JOIN a r ON l.k = r.k AND r.u = l.{time} STORAGE CONSOLE;
+    """
+    for time, expected in (("t", [3_600_000_000, None]), ("u", [None, None])):
+        stages = compile_text(program.format(time=time)).plan.stages
+        assert [s.source.disorder for s in stages if isinstance(s, SlicerStage)] == expected
 
 
 def test_other_joins_in_mermaid() -> None:

@@ -118,7 +118,7 @@ def test_plans_of_the_first_version_are_still_read() -> None:
             stage.pop(name, None)
         for name in ("broadcast", "single_shard"):
             stage.pop(name, None)
-        for part, names in (("sink", ("keys", "values")), ("source", ("ordered",))):
+        for part, names in (("sink", ("keys", "values")), ("source", ("disorder",))):
             for name in names:
                 inner = stage.get(part, {})
                 assert isinstance(inner, dict)

@@ -42,7 +42,7 @@ def paced(
         slots=(0,),
         drain_file=str(home.root / "drain"),
         status_file=str(home.root / "pacing.json"),
-        ordered=("left", "right"),
+        disorder={"left": 0, "right": 0},
         pad_after=pad_after,
         buffered_file=str(buffered),
     )
