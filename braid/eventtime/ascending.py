@@ -6,7 +6,7 @@ import itertools
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from braid.errors import ConfigError
 from braid.eventtime.chunk import MIN_TIME, START, ChunkTimes, Position
@@ -61,6 +61,7 @@ class Ascending:
         Event times that are this far behind the median of their window are not believed.
     """
 
+    kind: ClassVar[str] = "ascending"
     percentile: float = 1.0
     windows: int = 4
     max_window: int = 64
@@ -75,9 +76,9 @@ class Ascending:
         if self.max_window < 1 or self.max_window & (self.max_window - 1):
             raise ConfigError(f"max_window is {self.max_window}, but must be a power of two")
 
-    def start(self) -> AscendingClock:
+    def start(self, after: Position = START) -> AscendingClock:
         """A clock that has seen nothing."""
-        return AscendingClock(self, MIN_TIME, 0, START)
+        return AscendingClock(self, MIN_TIME, 0, after)
 
     def restore(self, snapshot: Mapping[str, Json]) -> AscendingClock:
         """The clock that wrote `snapshot`, once the chunks after its `since` have been recalled."""
@@ -151,7 +152,7 @@ class AscendingClock:
     def snapshot(self) -> dict[str, Json]:
         """Stream time, chunks seen, and where the windows begin."""
         self._rebuild()
-        return {"time": self._time, "seen": self._seen, "since": list(self._since)}
+        return {"kind": Ascending.kind, "time": self._time, "seen": self._seen, "since": list(self._since)}
 
     def _rebuild(self) -> None:
         # Counted back from the last chunk, so that chunks that retention has taken are merely missing.

@@ -14,12 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from braid.errors import ConfigError
-from braid.eventtime.chunk import MIN_TIME, ChunkTimes, Position
+from braid.eventtime.chunk import MIN_TIME, START, ChunkTimes, Position
 from braid.eventtime.estimator import Json, bad_snapshot, read_float, read_floats, read_int
 from braid.eventtime.frontier import Frontier
 from braid.eventtime.sketch import Distribution
@@ -54,6 +55,7 @@ class Calibrated:
         Event times that are this far behind the frontier, or the median of their chunk, are not believed.
     """
 
+    kind: ClassVar[str] = "calibrated"
     percentile: float = 1.0
     late_memory: float = 100.0
     horizon: int = HORIZON
@@ -69,7 +71,7 @@ class Calibrated:
         """The target share of late rows, between 0 and 1."""
         return self.percentile / 100
 
-    def start(self) -> CalibratedClock:
+    def start(self, after: Position = START) -> CalibratedClock:
         """A clock that has seen nothing."""
         return CalibratedClock(self)
 
@@ -146,6 +148,7 @@ class CalibratedClock:
         first = int(np.count_nonzero(self._late >= self._cap))
         last = int(np.count_nonzero(self._late))
         return {
+            "kind": Calibrated.kind,
             "time": self._time,
             "frontier": self._frontier.snapshot(),
             "weight": _short(self._weight),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from braid.errors import StateError
-from braid.eventtime.chunk import ChunkTimes, Position
+from braid.eventtime.chunk import START, ChunkTimes, Position
 
 Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
 
@@ -35,11 +35,15 @@ class StreamClock(Protocol):
 class Estimator(Protocol):
     """The configuration of an estimator."""
 
-    def start(self) -> StreamClock:
-        """A clock for a stream of which nothing has been admitted."""
+    @property
+    def kind(self) -> str:
+        """What its snapshots are marked with: no other kind of estimator can go on from them."""
+
+    def start(self, after: Position = START) -> StreamClock:
+        """A clock that knows of no chunk, and will see those after a position."""
 
     def restore(self, snapshot: Mapping[str, Json]) -> StreamClock:
-        """The clock that wrote `snapshot`."""
+        """The clock that wrote `snapshot`, which is of the same kind."""
 
 
 def read_int(snapshot: Mapping[str, Json], key: str) -> int:
@@ -79,6 +83,5 @@ def bad_snapshot(key: str, value: Json, wanted: str) -> StateError:
     return StateError(
         f"{key!r} is {value!r}, where {wanted} was expected",
         where="stream-time snapshot",
-        hint="the offset was written by another estimator or version: keep `stream_time` as it was, "
-        "or start the join anew",
+        hint="the offset was written by another version: use that one, or start the join anew",
     )

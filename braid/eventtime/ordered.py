@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from braid.errors import ConfigError
-from braid.eventtime.chunk import MIN_TIME, ChunkTimes, Position, shift_time
+from braid.eventtime.chunk import MIN_TIME, START, ChunkTimes, Position, shift_time
 from braid.eventtime.estimator import Json, read_int
 
 
@@ -20,13 +21,14 @@ class Ordered:
         How far a record may be behind an earlier one, in microseconds; exactly so far is not yet late.
     """
 
+    kind: ClassVar[str] = "ordered"
     disorder: int = 0
 
     def __post_init__(self) -> None:
         if self.disorder < 0:
             raise ConfigError(f"disorder is {self.disorder}, but must not be negative")
 
-    def start(self) -> OrderedClock:
+    def start(self, after: Position = START) -> OrderedClock:
         """A clock that has seen no record."""
         return OrderedClock(MIN_TIME, self.disorder)
 
@@ -62,4 +64,4 @@ class OrderedClock:
 
     def snapshot(self) -> dict[str, Json]:
         """The greatest time."""
-        return {"newest": self._newest}
+        return {"kind": Ordered.kind, "newest": self._newest}

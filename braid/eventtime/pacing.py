@@ -266,7 +266,10 @@ class _Side:
         self._before = offset
         self._position = offset.position
         self._active = offset.active
-        self._clock = estimator.start() if offset.estimator is None else estimator.restore(offset.estimator)
+        # After an update to another kind of estimator, stream time stays until the new one is beyond it.
+        snapshot = offset.estimator or {}
+        same = snapshot.get("kind") == estimator.kind
+        self._clock = estimator.restore(snapshot) if same else estimator.start(offset.position)
         self._chunks = 0
         self._rows = 0
         self._records = self._ordered(iter(records))

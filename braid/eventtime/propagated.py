@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
-from braid.eventtime.chunk import MIN_TIME, ChunkTimes, Position, shift_time
+from braid.eventtime.chunk import MIN_TIME, START, ChunkTimes, Position, shift_time
 from braid.eventtime.estimator import Json, read_int
 
 
@@ -13,7 +14,9 @@ from braid.eventtime.estimator import Json, read_int
 class Propagated:
     """Stream time is the watermark of the last commit that has been admitted whole."""
 
-    def start(self) -> PropagatedClock:
+    kind: ClassVar[str] = "propagated"
+
+    def start(self, after: Position = START) -> PropagatedClock:
         """A clock that has seen no commit."""
         return PropagatedClock(MIN_TIME)
 
@@ -48,7 +51,7 @@ class PropagatedClock:
 
     def snapshot(self) -> dict[str, Json]:
         """The watermark."""
-        return {"time": self._time}
+        return {"kind": Propagated.kind, "time": self._time}
 
 
 def output_watermarks(left_time: int, right_time: int, lower: int, upper: int) -> tuple[int, int]:

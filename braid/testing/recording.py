@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from braid.eventtime.chunk import MIN_TIME, ChunkTimes, Position
+from braid.eventtime.chunk import MIN_TIME, START, ChunkTimes, Position
 from braid.eventtime.estimator import Estimator, Json, StreamClock
 from braid.testing.accuracy import Accuracy
 from braid.testing.streams import Cut, Stream
@@ -24,9 +24,14 @@ class Recorder:
         self._latest: RecordedClock | None = None
         self.notes: list[tuple[int, int]] = []
 
-    def start(self) -> RecordedClock:
-        """A clock for a stream of which nothing has been admitted."""
-        self._latest = RecordedClock(self._estimator.start(), self.notes)
+    @property
+    def kind(self) -> str:
+        """That of `estimator`."""
+        return self._estimator.kind
+
+    def start(self, after: Position = START) -> RecordedClock:
+        """A clock that knows of no chunk."""
+        self._latest = RecordedClock(self._estimator.start(after), self.notes)
         return self._latest
 
     def restore(self, snapshot: Mapping[str, Json]) -> RecordedClock:

@@ -99,4 +99,4 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         with pytest.raises(ConfigError):
             Ascending(**wrong)
     with pytest.raises(StateError, match="'seen' is None"):
-        Ascending().restore({"time": 1})
+        Ascending().restore({"kind": "ascending", "time": 1})

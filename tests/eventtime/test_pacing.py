@@ -13,6 +13,7 @@ from braid.eventtime.ascending import Ascending
 from braid.eventtime.calibrated import Calibrated
 from braid.eventtime.chunk import MAX_TIME, MIN_TIME, START, ChunkTimes, Position
 from braid.eventtime.offset import Offset
+from braid.eventtime.ordered import Ordered
 from braid.eventtime.pacing import Decision, PacingConfig, SideStatus, next_offset
 from braid.eventtime.propagated import Propagated
 from braid.kernels import spec
@@ -224,11 +225,37 @@ def test_offsets_are_small_plain_json_and_say_what_is_wrong_with_others() -> Non
             Offset.from_text(junk)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [*itertools.permutations([Calibrated(), Ascending(), Ordered(MINUTE), Ordered(3 * MINUTE), EXACT], 2)],
+)
+def test_another_estimator_goes_on_from_where_stream_time_is(old, new) -> None:
+    chunks = [
+        chunk_of(MONDAY + i * MINUTE + np.arange(100) * SECOND // 2, i, watermark=MONDAY + i * MINUTE)
+        for i in range(60)
+    ]
+    before, after = (config(0, slack=10**12, left=estimator, right=estimator) for estimator in (old, new))
+    offset = next_offset(Offset.start(0), chunks[:30], chunks[:30], before, now=0).offset
+    reached = offset.left.stream_time
+    assert reached > MONDAY
+    for count in range(31, 61):
+        recent = [chunk for chunk in chunks[:count] if chunk.position > offset.left.needed]
+        offset = Offset.from_text(next_offset(offset, recent, recent, after, now=0).offset.to_text())
+        assert reached <= offset.left.stream_time <= MONDAY + count * MINUTE
+    assert offset.left.stream_time > reached + 20 * MINUTE
+
+
 # A chunk is a few event times around a centre that may be anything, or none at all.
 chunk_times = st.tuples(st.integers(-500, 500), st.lists(st.integers(0, 60), max_size=4), st.booleans())
 inputs = st.lists(chunk_times, max_size=25)
 estimators = st.sampled_from(
-    [Calibrated(5), Ascending(5, windows=2, max_window=4), Ascending(windows=3, max_window=1), EXACT]
+    [
+        Calibrated(5),
+        Ascending(5, windows=2, max_window=4),
+        Ascending(windows=3, max_window=1),
+        Ordered(MINUTE),
+        EXACT,
+    ]
 )
 
 
