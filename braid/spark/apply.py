@@ -269,6 +269,7 @@ class Launcher:
             writer=self._writer_name(stage),
             staging=str(self.home.root / "staging" / stage.name),
             offsets=str(self.home.checkpoint(stage.name) / "offsets"),
+            bounded=isinstance(stage, SlicerStage) and stage.source.disorder is not None,
         )
 
     def _held_files(self, stage: JoinStage, spec: AnySpec) -> dict[SideName, tuple[str, ...]]:

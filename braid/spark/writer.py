@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from braid.errors import LogError
-from braid.eventtime.sketch import Distribution
+from braid.eventtime.arrival import by_bounds, by_median
 from braid.home import write_json
 from braid.kernels.spec import TIME
 from braid.log.log import Log
@@ -69,6 +68,8 @@ class WriterConfig:
         Of a lookup table: the home, the name by which the table knows the writer, and a folder for files.
     offsets
         Where Spark writes down what each micro-batch reads.
+    bounded
+        Whether it is declared how far the rows are out of order.
     """
 
     root: str
@@ -87,6 +88,7 @@ class WriterConfig:
     copies: dict[str, str] = field(default_factory=dict)
     slicer: dict[str, object] | None = None
     offsets: str = ""
+    bounded: bool = False
 
     def to_json(self) -> str:
         """The configuration as text."""
@@ -195,7 +197,7 @@ class BlockWriter(NotedWriter):
         rows = sum(entry.rows for entry in entries)
         category = Log(config.root).open(config.target)
         marks = self._watermarks(commit, counts)
-        won = category.publish(commit, entries, marks, order=_by_time(entries))
+        won = category.publish(commit, entries, marks, order=_by_time(entries, bounded=config.bounded))
         if not won and commit >= category.first:
             there = category.reader().commit(commit)
             if not all(name.startswith(f"{config.stage}-") for name in there.files):
@@ -227,8 +229,8 @@ def _with_copies(batch: pa.RecordBatch, copies: Mapping[str, str]) -> pa.RecordB
     return batch
 
 
-def _by_time(entries: Sequence[FileEntry]) -> list[int] | None:
-    """The order of chunks by their median event time; None for rows that no join reads.
+def _by_time(entries: Sequence[FileEntry], *, bounded: bool) -> list[int] | None:
+    """The order of chunks by their event times; None for rows that no join reads.
 
     Spark packs files into tasks by size, and tasks run side by side, so that within a micro-batch the order
     of arrival is lost anyway. By time, a backlog comes to the join as a stream would, not as late rows.
@@ -236,11 +238,8 @@ def _by_time(entries: Sequence[FileEntry]) -> list[int] | None:
     chunks = [chunk for entry in entries for chunk in entry.chunks]
     if not all(TIME in chunk.times for chunk in chunks):
         return None
-    middles = []
-    for chunk in chunks:
-        times = Distribution.from_bytes(chunk.times[TIME].sketch)
-        middles.append(times.quantile(0.5) if times.count else -math.inf)
-    return sorted(range(len(chunks)), key=middles.__getitem__)
+    times = [chunk.times[TIME] for chunk in chunks]
+    return by_bounds(times) if bounded else by_median(times)
 
 
 def _shard_rows(entries: Sequence[FileEntry], shards: int) -> list[int]:
