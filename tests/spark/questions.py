@@ -34,8 +34,9 @@ class Question:
         What its table is, in PQL.
     answer
         SQL for DuckDB, or a function of the streams that gives the rows.
-    ordered
-        Whether its inputs are declared ordered, and are.
+    within
+        Milliseconds within which its inputs are declared ordered, and are; None leaves it to adaptive stream
+        time, which may call rows late, and so is for joins that find late rows.
     options
         Further options.
     chunk_rows, batch_rows
@@ -47,7 +48,7 @@ class Question:
     name: str
     select: str
     answer: str | Callable[[Streams], list[tuple[object, ...]]]
-    ordered: bool = False
+    within: int | None = DISORDER
     options: str = ""
     shards: int = 2
     chunk_rows: int = 60
@@ -56,7 +57,9 @@ class Question:
 
     def pql(self) -> str:
         """The program."""
-        order, prefix = (" ORDERED", SORTED) if self.ordered else ("", "")
+        prefix = SORTED if self.within == 0 else ""
+        order = "" if self.within is None else " ORDERED"
+        order += f" WITHIN INTERVAL '{self.within} milliseconds'" if self.within else ""
         inputs = "\n".join(
             f"CREATE INPUT TABLE {name} ({COLUMNS}) "
             f'FROM SCRIBE("{prefix}{name}") TIME t IN MILLISECONDS{order};'
@@ -242,7 +245,7 @@ QUESTIONS = [
         "ts_ordered",
         f"{PAIR} LEFT TIMESERIES JOIN r ON l.k = r.k {WITHIN}",
         timeseries("LEFT"),
-        ordered=True,
+        within=0,
         restarted=True,
     ),
     Question(
@@ -264,7 +267,7 @@ QUESTIONS = [
         "asof_all_rows",
         f"{PAIR} ASOF LEFT JOIN r MATCH_CONDITION (l.t > r.t)",
         asof("l.t > r.t", "", None, "LEFT"),
-        ordered=True,
+        within=0,
         shards=3,
     ),
     Question(
@@ -288,11 +291,11 @@ QUESTIONS = [
         f"{PAIR} FULL JOIN r ON {ON} EMIT UNMATCHED AFTER INTERVAL '1 hour'",
         f"{PAIR} FULL JOIN r ON {ON}",
     ),
-    same("time_inner", f"{PAIR} JOIN r ON {window('r', 'l', 2, 3)}", shards=3),
+    same("time_inner", f"{PAIR} JOIN r ON {window('r', 'l', 2, 3)}", within=None, shards=3),
     same("time_left", f"{PAIR} LEFT JOIN r ON {window('r', 'l', 1, 1)}", shards=3, restarted=True),
     same("time_right", f"{PAIR} RIGHT JOIN r ON {window('r', 'l', 1, 1)}", shards=3),
     same("time_full", f"{PAIR} FULL JOIN r ON {window('r', 'l', 0, 1)}", shards=3),
-    same("three", f"{CHAIN} JOIN d ON {O_D} JOIN b ON {D_B}"),
+    same("three", f"{CHAIN} JOIN d ON {O_D} JOIN b ON {D_B}", within=None),
     same("three_left", f"{CHAIN} LEFT JOIN d ON {O_D} LEFT JOIN b ON {O_B}", shards=3, restarted=True),
     same("three_mixed", f"{CHAIN} LEFT JOIN d ON {O_D} JOIN b ON {O_B}"),
     same(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,7 +12,16 @@ from braid import api
 from braid.errors import BraidError
 from braid.home import Home
 from tests.spark.oracle import differences, read
-from tests.spark.questions import QUESTIONS, Question, categories, generate, halves, publish
+from tests.spark.questions import (
+    DISORDER,
+    QUESTIONS,
+    SORTED,
+    Question,
+    categories,
+    generate,
+    halves,
+    publish,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -55,6 +65,17 @@ def results(
         list(pool.map(begin, [question for question in asked if question.restarted]))
         publish(home.log(), rest, seed=2)
         return dict(pool.map(run, asked))
+
+
+def test_streams_are_as_far_out_of_order_as_is_declared() -> None:
+    for name, rows in categories(generate(seed=11)).items():
+        times = [row["t"] for row in rows if row["t"] is not None]
+        behind = [newest - time for newest, time in zip(itertools.accumulate(times, max), times, strict=True)]
+        if name.startswith(SORTED):
+            assert max(behind) == 0
+        else:
+            assert 0.8 * DISORDER < max(behind) <= DISORDER
+            assert sum(map(bool, behind)) > len(times) / 2
 
 
 @pytest.mark.parametrize("name", [question.name for question in QUESTIONS])

@@ -113,9 +113,8 @@ def test_a_table_that_an_application_keeps_is_read_by_it_and_by_another(spark: o
 
 def test_rows_are_padded_after_a_wait_and_later_matches_are_counted(spark: object, home: Home) -> None:
     """Every step waits for the one before to be seen, so that it does not matter how long one takes."""
-    question = Question(
-        "waits", f"{PAIR} LEFT JOIN r ON {ON} EMIT UNMATCHED AFTER INTERVAL '1 second'", "", chunk_rows=1
-    )
+    text = f"{PAIR} LEFT JOIN r ON {ON} EMIT UNMATCHED AFTER INTERVAL '1 second'"
+    question = Question("waits", text, "", within=None, chunk_rows=1)
     plan = api.compile_text(question.pql()).plan
     row = {"id": 1, "t": START * 1000, "k": "a"}
     publish(home, "l", [row])
@@ -151,10 +150,10 @@ def test_buffers_have_a_limit(spark: object, home: Home) -> None:
     streams = generate(seed=6, rows=300)
     publish_streams(home.log(), {name: streams[name] for name in ("l", "r")})
     text = f"{PAIR} JOIN r ON r.t BETWEEN l.t - INTERVAL '2 seconds' AND l.t + INTERVAL '2 seconds'"
-    kept = Question("kept", text, text, options=", max_buffered_rows = 200")
+    kept = Question("kept", text, text, within=None, options=", max_buffered_rows = 200")
     drain(spark, home, api.compile_text(kept.pql()).plan)
     assert differences(read(home, "kept.out"), text, streams) == []
     wide = text.replace("2 seconds", "2 hours")
-    broken = Question("broken", wide, "", options=", max_buffered_rows = 30")
+    broken = Question("broken", wide, "", within=None, options=", max_buffered_rows = 30")
     with pytest.raises(RunError, match="max_buffered_rows is 30"):
         drain(spark, home, api.compile_text(broken.pql()).plan)
