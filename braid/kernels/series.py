@@ -336,8 +336,8 @@ class _Work:
     def _forget(self, order: Merged) -> None:
         """Keep rows that a row of the other side at or after both stream times might be paired with."""
         horizon = min(self._after.values())
+        kept = np.zeros(len(order), np.bool_)
         for side in Side:
-            series = self._series[side]
             mine = np.flatnonzero(order.of(side))
             time = order.time[mine]
             following = order.after(side.other, inclusive=False)[mine]
@@ -346,12 +346,19 @@ class _Work:
             keep = (time >= horizon) | open_ended | self._is_last(order, mine, horizon)
             # Twice the bound: a row that far back may wait for its successor to say which of them is nearer.
             keep &= time >= horizon - min(2 * self._within, FAR)
-            index = order.index[mine]
             if self._spec.type.pads(side) and self._spec.mode.symmetric:
-                keep |= ~series.matched[index] & (self._after[side.other] <= time + self._within)
-            which = np.zeros(len(series.rows), np.bool_)
-            which[index] = keep
-            series.keep(which)
+                matched = self._series[side].matched[order.index[mine]]
+                keep |= ~matched & (self._after[side.other] <= time + self._within)
+            kept[mine] = keep
+        if self._spec.mode is SeriesMode.SPARSE:
+            # Whom a row has chosen must stay known, or it seems to have chosen the next best already.
+            chosen = [order.before(side.other, inclusive=True)[kept & order.of(side)] for side in Side]
+            for positions in chosen:
+                kept[positions[positions >= 0]] = True
+        for side in Side:
+            which = np.zeros(len(self._series[side].rows), np.bool_)
+            which[order.index[kept & order.of(side)]] = True
+            self._series[side].keep(which)
 
     def _is_last(self, order: Merged, mine: Ints, horizon: int) -> Mask:
         """Whether a row is its side's last one before the horizon, in its group."""

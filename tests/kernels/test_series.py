@@ -95,15 +95,26 @@ def test_the_published_example() -> None:
     assert drained == {(14, s) for s in range(16, 20)}
 
 
-@pytest.mark.parametrize("mode", [SeriesMode.SPARSE, SeriesMode.NEAREST])
-def test_a_record_that_waits_for_its_successor_keeps_its_predecessor(mode: SeriesMode) -> None:
+def certain_by(mode: SeriesMode, within: int, left: list[int], right: list[int], first: int) -> list[object]:
+    """All pairs of records at given times, of which a first step makes certain what it can."""
     kind = schema((pa.string(),))
     source = MemorySource(kind)
-    join = SeriesJoin(SeriesSpec(JoinType.INNER, mode, 1, OUTPUT, within=3), source)
+    join = SeriesJoin(SeriesSpec(JoinType.INNER, mode, 1, OUTPUT, within=within), source)
     block = BlockId(0, 0)
-    for side, times in ((Side.LEFT, (0, 3)), (Side.RIGHT, (0,))):
+    for side, times in ((Side.LEFT, left), (Side.RIGHT, right)):
         rows = [{"id": time, TIME: time, LIVE: True, "__key0": "a", "x": None} for time in times]
         source.blocks[side][block] = to_block(rows, kind, 1)
-    outputs = [join.step(Step([block], [block], 5, 5)), join.step(Step([], [], MAX_TIME, MAX_TIME))]
-    found = [pair for out in outputs for pair in zip(*(out.rows[n].to_pylist() for n in "lr"), strict=True)]
-    assert sorted(found) == [(0, 0), (3, 0)]
+    outputs = [join.step(Step([block], [block], first, first)), join.step(Step([], [], MAX_TIME, MAX_TIME))]
+    return sorted(
+        pair for out in outputs for pair in zip(*(out.rows[n].to_pylist() for n in "lr"), strict=True)
+    )
+
+
+@pytest.mark.parametrize("mode", [SeriesMode.SPARSE, SeriesMode.NEAREST])
+def test_a_record_that_waits_for_its_successor_keeps_its_predecessor(mode: SeriesMode) -> None:
+    assert certain_by(mode, 3, [0, 3], [0], 5) == [(0, 0), (3, 0)]
+
+
+def test_a_record_remembers_whom_it_has_chosen() -> None:
+    """5 has chosen 4. Were that forgotten, 5 would seem to have chosen 9, which waits and will choose 5."""
+    assert certain_by(SeriesMode.SPARSE, 6, [4, 9], [5], 10) == [(4, 5), (9, 5)]
