@@ -40,7 +40,8 @@ class Question:
     options
         Further options.
     chunk_rows, batch_rows
-        How its input is cut.
+        How its input is cut. A join takes up to eight times `batch_rows` at once, in which no row is late, so
+        it takes small ones for the disorder to be seen: were the bound 1 ms, nearly all answers were wrong.
     restarted
         Whether it is stopped when half of the input has come, and started again for the rest.
     """
@@ -233,7 +234,14 @@ QUESTIONS = [
         restarted=True,
         chunk_rows=17,
     ),
-    Question("ts_far", f"{PAIR} TIMESERIES JOIN r ON l.k = r.k", timeseries(within=10**6), shards=5),
+    Question(
+        "ts_far",
+        f"{PAIR} TIMESERIES JOIN r ON l.k = r.k",
+        timeseries(within=10**6),
+        shards=5,
+        chunk_rows=15,
+        batch_rows=40,
+    ),
     Question(
         "ts_sparse",
         f"{PAIR} FULL TIMESERIES SPARSE JOIN r ON l.k = r.k {WITHIN}",
@@ -283,21 +291,52 @@ QUESTIONS = [
         f"{PAIR} LEFT JOIN r ON {ON} MATCH FIRST CONSUME",
         one_to_one(-20, 30, True),
         restarted=True,
-        chunk_rows=20,
+        chunk_rows=7,
+        batch_rows=20,
     ),
-    Question("consume_inner", f"{PAIR} JOIN r ON {ON} MATCH FIRST CONSUME", one_to_one(-20, 30, False)),
+    Question(
+        "consume_inner",
+        f"{PAIR} JOIN r ON {ON} MATCH FIRST CONSUME",
+        one_to_one(-20, 30, False),
+        chunk_rows=15,
+        batch_rows=40,
+    ),
     Question(
         "emit_after",
         f"{PAIR} FULL JOIN r ON {ON} EMIT UNMATCHED AFTER INTERVAL '1 hour'",
         f"{PAIR} FULL JOIN r ON {ON}",
+        chunk_rows=15,
+        batch_rows=40,
     ),
     same("time_inner", f"{PAIR} JOIN r ON {window('r', 'l', 2, 3)}", within=None, shards=3),
-    same("time_left", f"{PAIR} LEFT JOIN r ON {window('r', 'l', 1, 1)}", shards=3, restarted=True),
-    same("time_right", f"{PAIR} RIGHT JOIN r ON {window('r', 'l', 1, 1)}", shards=3),
-    same("time_full", f"{PAIR} FULL JOIN r ON {window('r', 'l', 0, 1)}", shards=3),
+    same(
+        "time_left",
+        f"{PAIR} LEFT JOIN r ON {window('r', 'l', 1, 1)}",
+        shards=3,
+        restarted=True,
+        chunk_rows=15,
+        batch_rows=40,
+    ),
+    same(
+        "time_right",
+        f"{PAIR} RIGHT JOIN r ON {window('r', 'l', 1, 1)}",
+        shards=3,
+        chunk_rows=15,
+        batch_rows=40,
+    ),
+    same(
+        "time_full", f"{PAIR} FULL JOIN r ON {window('r', 'l', 0, 1)}", shards=3, chunk_rows=15, batch_rows=40
+    ),
     same("three", f"{CHAIN} JOIN d ON {O_D} JOIN b ON {D_B}", within=None),
-    same("three_left", f"{CHAIN} LEFT JOIN d ON {O_D} LEFT JOIN b ON {O_B}", shards=3, restarted=True),
-    same("three_mixed", f"{CHAIN} LEFT JOIN d ON {O_D} JOIN b ON {O_B}"),
+    same(
+        "three_left",
+        f"{CHAIN} LEFT JOIN d ON {O_D} LEFT JOIN b ON {O_B}",
+        shards=3,
+        restarted=True,
+        chunk_rows=15,
+        batch_rows=40,
+    ),
+    same("three_mixed", f"{CHAIN} LEFT JOIN d ON {O_D} JOIN b ON {O_B}", chunk_rows=7, batch_rows=20),
     same(
         "held",
         f"SELECT l.id AS lid, r.id AS rid, d.id AS did FROM l "
