@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from braid.errors import BraidError, RunError
 from braid.spark.java import ensure_java
+from braid.spark.nursery import launcher
 from braid.spark.reach import check_executors
 from braid.spark.shipping import driver_environment, ship
 
@@ -24,8 +25,16 @@ _JAVA = (
 small application (6.5 of 26 s from start to end, 1.4 of 8.6 when warm); so only what is forty times as hot is
 worth its while: loops over rows that do pass, such as those that parse JSON."""
 
+_THREADS = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+"""Planners and workers start no helper threads for every core: Spark already runs one task per core."""
+
 LOCAL = "local[*,4]"
 """All cores of this machine; a task may fail three times, as on a cluster, before its query does."""
+
+_FILLED_IN = ("SPARK_LOCAL_DIRS", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE", "SPARK_PYTHON_RUNTIME")
+"""Variables of Python processes that Spark always fills in. It does so in a map that all queries share, while
+others of them may be writing that map into tasks, which then cannot be read. It does no harm to values of
+variables that are there already."""
 
 _STATIC = {
     "spark.scheduler.mode": "FAIR",
@@ -95,16 +104,18 @@ def open_session(
     if spark is None:
         with _redirected(log):
             spark = _start(master or LOCAL, settings or {})
+    context = spark.sparkContext
+    context.environment = {**dict.fromkeys(_FILLED_IN, ""), **context.environment}
     session = spark.newSession()
     for name, value in _SESSION.items():
         session.conf.set(name, value)
-    if not _is_local(str(session.sparkContext.master)):
+    if not _is_local(str(context.master)):
         try:
-            ship(session.sparkContext)
-            check_executors(session.sparkContext, home)
+            ship(context)
+            check_executors(context, home)
         except BraidError:
             if own:
-                session.sparkContext.stop()
+                context.stop()
             raise
     return session
 
@@ -138,8 +149,7 @@ def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
         builder = builder.config(name, value)
     environment = _local_environment() if _is_local(master) else driver_environment()
     try:
-        # Planners and workers start no helper threads for every core: Spark already runs one task per core.
-        with _changed({"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"), **environment}):
+        with _changed({**_THREADS, **environment}):
             spark = builder.getOrCreate()
     except Exception as error:
         raise RunError(
@@ -152,7 +162,9 @@ def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
 
 def _local_environment() -> dict[str, str]:
     """Variables for a driver whose workers are processes of this machine; the user's own win."""
-    chosen = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    chosen = {"SPARK_LOCAL_IP": "127.0.0.1"}
+    if "PYSPARK_PYTHON" not in os.environ:
+        chosen["PYSPARK_PYTHON"] = launcher(sys.executable, _THREADS)
     return {name: os.environ.get(name, value) for name, value in chosen.items()}
 
 

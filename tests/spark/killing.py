@@ -179,9 +179,8 @@ class Feed:
 def launch(home: Home, program: Path, *extra: str) -> subprocess.Popen[bytes]:
     """Start `braid run` in a process group of its own."""
     command = [sys.executable, "-m", "braid.cli", "run", str(program), "--home", str(home.root), *extra]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     return subprocess.Popen(
-        [*command, "--master", "local[2]"], start_new_session=True, env=environment, stderr=subprocess.DEVNULL
+        [*command, "--master", "local[2]"], start_new_session=True, stderr=subprocess.DEVNULL
     )
 
 

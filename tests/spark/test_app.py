@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -197,14 +197,14 @@ def test_killed_workers_and_lost_caches_change_nothing(spark: object, home: Home
     killed: list[int] = []
 
     def kill_workers(line: dict[str, object]) -> None:
-        """Kill the workers of the join, which hold its cache, whenever something has been done."""
-        for process in psutil.Process().children(recursive=True):
-            try:
-                if process.environ().get("BRAID_JOIN") == "broken.j" and process.ppid() != os.getpid():
-                    process.send_signal(signal.SIGKILL)
-                    killed.append(process.pid)
-            except (psutil.NoSuchProcess, psutil.AccessDenied):
-                continue
+        """Kill all workers, those of the join with its cache among them, whenever it has done something."""
+        if line["stage"] != "j":
+            return
+        (nursery,) = (one for one in psutil.Process().children() if "braid.spark.nursery" in one.cmdline())
+        for process in [worker for daemon in nursery.children() for worker in daemon.children()]:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGKILL)
+                killed.append(process.pid)
 
     app = Application(
         api.compile_text(case.pql()).plan, home, spark=spark, drain=True, on_progress=kill_workers

@@ -1,0 +1,117 @@
+"""Processes from the nursery are what Python itself would have started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from braid.spark import nursery
+from braid.spark.nursery import launcher
+
+SHOW = """
+import os, sys
+print(sys.argv, os.environ.get("MARK"), os.getcwd(), sys.stdin.read(), "numpy" in sys.modules)
+print("to the other stream", file=sys.stderr)
+sys.exit(7)
+"""
+WAIT = """
+import os, sys, time
+print(os.getpid(), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def python() -> Iterator[str]:
+    found = launcher(sys.executable, {})
+    yield found
+    nursery._started.clear()
+    running = nursery._running.pop()
+    assert running.stdin is not None
+    running.stdin.close()
+    assert running.wait(30) == 0
+    assert not Path(found).exists()
+
+
+def ended(pid: int) -> bool:
+    try:
+        psutil.Process(pid).wait(30)
+    except psutil.NoSuchProcess:
+        return True
+    return True
+
+
+def test_it_has_arguments_variables_folder_streams_and_exit_code(python: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [python, "-c", SHOW, "one", "a b"],
+        input="given",
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={"MARK": "a=b"},
+    )
+    assert done.stdout == f"['-c', 'one', 'a b'] a=b {tmp_path} given True\n"
+    assert done.stderr == "to the other stream\n"
+    assert done.returncode == 7
+
+
+def test_modules_run_as_the_main_one(python: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import sys; print(__name__, sys.argv[1:]); raise SystemExit('wrong')")
+    done = subprocess.run(
+        [python, "-m", "mine", "x"], capture_output=True, text=True, env={"PYTHONPATH": str(tmp_path)}
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("__main__ ['x']\n", "wrong\n", 1)
+
+
+def test_an_error_is_shown_with_its_place(python: str) -> None:
+    done = subprocess.run([python, "-c", "1 / 0"], capture_output=True, text=True)
+    assert "ZeroDivisionError" in done.stderr
+    assert done.returncode == 1
+
+
+def test_other_options_are_left_to_python(python: str) -> None:
+    done = subprocess.run([python, "--version"], capture_output=True, text=True)
+    assert done.stdout == f"Python {sys.version.split()[0]}\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_ending_the_launcher_ends_the_process(python: str, number: signal.Signals) -> None:
+    with subprocess.Popen([python, "-c", WAIT], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        assert pid != process.pid
+        process.send_signal(number)
+        assert process.wait(30) in (-number, 128 + number)
+        assert ended(pid)
+
+
+def test_a_killed_process_is_told_as_such(python: str) -> None:
+    with subprocess.Popen([python, "-c", WAIT], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        os.kill(int(process.stdout.readline()), signal.SIGKILL)
+        assert process.wait(30) == 128 + signal.SIGKILL
+
+
+def test_many_at_once(python: str) -> None:
+    started = [
+        subprocess.Popen([python, "-c", f"print({number})"], stdout=subprocess.PIPE, text=True)
+        for number in range(20)
+    ]
+    assert [process.communicate()[0] for process in started] == [f"{number}\n" for number in range(20)]
+
+
+def test_without_a_nursery_python_is_started(tmp_path: Path) -> None:
+    command = [sys.executable, "-IS", str(Path(nursery.__file__).with_name("launch.py"))]
+    done = subprocess.run(
+        [*command, str(tmp_path / "none"), sys.executable, "-c", "import sys; print('numpy' in sys.modules)"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "False\n"
