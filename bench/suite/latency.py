@@ -76,7 +76,8 @@ def run_one(name: str, environment: Environment, rate: float, seconds: float) ->
             system, environment, QUERY, folders, mode="follow", period=PERIOD, work=work
         ) as program:
             program.wait_for("start", START_SECONDS)
-            begin = time.time() + 3 + 2e-6 * rows * len(numbers) * 2
+            # Soon, or the system would take the inputs for idle.
+            begin = time.time() + 3 + 0.7e-6 * rows * len(numbers) * 2
             stage(feed, rows, numbers, begin)
             late = max(0.0, time.time() - begin)
             thread = feed.start(numbers, max(begin, time.time() + 1))

@@ -123,6 +123,11 @@ class AscendingClock:
         return self._time
 
     @property
+    def frontier(self) -> int:
+        """The same: the paper paces by stream times."""
+        return self._time
+
+    @property
     def since(self) -> Position | None:
         """The chunk before the oldest one that still counts."""
         return self._since

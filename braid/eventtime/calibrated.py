@@ -103,6 +103,11 @@ class CalibratedClock:
         return self._time
 
     @property
+    def frontier(self) -> int:
+        """The greatest event time that can be believed."""
+        return max(self._time, self._frontier.time)
+
+    @property
     def since(self) -> Position | None:
         """Nothing is ever recalled: the snapshot is all there is."""
         return None

@@ -19,6 +19,10 @@ class StreamClock(Protocol):
         """The estimate, in microseconds; `MIN_TIME` before there is one. It never goes back."""
 
     @property
+    def frontier(self) -> int:
+        """How far the stream has come, whatever may still arrive from before; not below the estimate."""
+
+    @property
     def since(self) -> Position | None:
         """The position after which chunks must be recalled to go on from a snapshot; None for no need."""
 

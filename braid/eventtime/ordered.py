@@ -50,6 +50,11 @@ class OrderedClock:
         return shift_time(self._newest, -self._disorder)
 
     @property
+    def frontier(self) -> int:
+        """The greatest time seen."""
+        return self._newest
+
+    @property
     def since(self) -> Position | None:
         """Nothing is ever recalled."""
         return None

@@ -37,6 +37,8 @@ class PacingConfig:
     slack
         How far the right input may be ahead of that before it is paused. The left one may be ahead by this
         and by a positive `upper`: its rows wait for later right rows anyway, but find earlier ones at once.
+        For it counts how far the right input has come, not its stream time: left rows would have to wait
+        for as long as right rows may be late, and their matches with them.
     idle_timeout
         Silence after which an input no longer holds back the other one.
     batch_rows
@@ -132,8 +134,8 @@ class Pause:
     side
         The input that is paused.
     ahead
-        How many microseconds it is beyond where the other one's stream time would have it; None while the
-        other has no stream time at all.
+        How many microseconds it is beyond where the other one would have it; None while the other has no
+        stream time at all.
     other
         What the other input is doing.
     """
@@ -291,6 +293,11 @@ class _Side:
             last = chunk.position
             yield chunk
 
+    @property
+    def frontier(self) -> int:
+        """How far it has come: beyond its stream time by as much as its rows may be late."""
+        return max(self.time, self._clock.frontier)
+
     def peek(self) -> ChunkTimes | None:
         """The next chunk that could be admitted."""
         return self._next
@@ -347,9 +354,13 @@ class _Sides:
 
     def paused(self, side: _Side) -> bool:
         """Whether a side is too far ahead. Never both, so one of two that have chunks can always go on."""
-        if side is self.right:
-            return self.lead() > self.config.slack
-        return -self.lead() > self.config.slack + max(self.config.upper, 0)
+        return self.ahead(side) > self.config.slack
+
+    def ahead(self, side: _Side) -> int:
+        """How far a side is beyond where the other one would have it."""
+        if side is self.right or self.drained or self.left.time == self.right.time == MIN_TIME:
+            return self.lead()
+        return self.left.time - self.right.frontier + min(self.config.upper, 0)
 
     def choose(self) -> _Side | None:
         """The side to read next: the one behind, or else the other unless it is paused."""
@@ -382,5 +393,5 @@ class _Sides:
         for side, own, other in zip((self.left, self.right), statuses, reversed(statuses), strict=True):
             if own is SideStatus.PAUSED:
                 known = MIN_TIME not in (self.left.time, self.right.time)
-                return Pause(side.name, abs(self.lead()) if known else None, other)
+                return Pause(side.name, self.ahead(side) if known else None, other)
         return None

@@ -37,6 +37,11 @@ class PropagatedClock:
         return self._time
 
     @property
+    def frontier(self) -> int:
+        """The same: the upstream's rows say no more."""
+        return self._time
+
+    @property
     def since(self) -> Position | None:
         """Nothing is ever recalled."""
         return None

@@ -66,6 +66,11 @@ class RecordedClock:
         return self._clock.stream_time
 
     @property
+    def frontier(self) -> int:
+        """How far the stream has come."""
+        return self._clock.frontier
+
+    @property
     def since(self) -> Position | None:
         """The position after which chunks must be recalled."""
         return self._clock.since

@@ -61,6 +61,15 @@ def test_left_is_paused_when_it_is_ahead_of_right() -> None:
     assert found.pause.side == "left"
 
 
+@pytest.mark.parametrize("disorder", [0, 15, 100])
+def test_left_waits_for_how_far_right_has_come_not_for_its_late_rows(disorder: int) -> None:
+    left, right = stream(*range(0, 30)), stream(20)
+    late = config(right=Ordered(disorder * MINUTE))
+    found = next_offset(Offset.start(0), left, right, late, now=0)
+    assert minutes(found) == (22, 20 - disorder)
+    assert found.pause.ahead == 2 * MINUTE
+
+
 @pytest.mark.parametrize("upper", [-90, -10, 0, 10, 90])
 def test_streams_stay_together_whatever_the_sign_of_the_bound(upper: int) -> None:
     left, right = stream(*range(300)), stream(*range(-100, 400))
