@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,6 +35,7 @@ class Reader:
         self._file = lru_cache(FILES_KEPT)(self._open)
         self._block = lru_cache(BLOCKS_KEPT)(self._decode)
         self._indexes: dict[str, TimeIndex] = {}
+        self._indexing = Lock()
 
     @property
     def first(self) -> int:
@@ -96,10 +98,11 @@ class Reader:
 
         Each commit record is looked at once; after that, a search costs a scan of four numbers per chunk.
         """
-        index = self._indexes.setdefault(column, TimeIndex(column))
-        index.forget(self.first)
-        index.extend(self.commit(n) for n in range(index.next, until[0] + 1))
-        return index.overlapping(until, low, high)
+        with self._indexing:
+            index = self._indexes.setdefault(column, TimeIndex(column))
+            index.forget(self.first)
+            index.extend(self.commit(n) for n in range(index.next, until[0] + 1))
+            return index.overlapping(until, low, high)
 
     def rows(self, commit: int, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of a commit, chunk by chunk in arrival order; within a chunk they are sorted by hash."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -38,14 +40,47 @@ _INPUT_COUNTS = ("rows", "behind", "late", "pending", "blocks", "inert", "invali
 """Counters of what a side brings in, by their names without the side."""
 
 
+LOOK_AHEAD = 2
+"""Shards whose steps are begun before their turn: the kernels leave the interpreter most of the time."""
+LOOK_AHEAD_BLOCKS = 16
+"""Blocks of a step from which on that pays."""
+
+
 @dataclass
 class _Cached:
+    """A join after its last step, of which `version` and `step` tell: the number and the text."""
+
     version: int
     join: ShardJoin
+    step: str = ""
+
+
+@dataclass
+class _Begun:
+    """A step that another thread does, with the version of the join that it began with."""
+
+    version: int
+    step: str
+    done: Future[_Done]
+
+
+@dataclass
+class _Done:
+    join: ShardJoin
+    output: Output
+    seconds: float
 
 
 _cache: dict[tuple[str, int], _Cached] = {}
-"""Joins of this worker by run and shard. A cache only: state and log are enough to build them again."""
+"""Joins of this worker by run and shard, those longest without a step first. A cache only: state and log are
+enough to build them again."""
+_begun: dict[tuple[str, int], _Begun] = {}
+"""Steps begun before their turn. Nobody need ever ask for them: their joins are not in the cache any more."""
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(LOOK_AHEAD, thread_name_prefix="join")
 
 
 class Stepper:
@@ -66,26 +101,20 @@ class Stepper:
     def run(self, references: pd.DataFrame) -> Iterator[bytes]:
         """Results of a micro-batch, as Arrow streams."""
         for shard, step in zip(references["shard"], references["step"], strict=True):
-            yield from map(_encode, self._step(int(shard), json.loads(step)))
+            yield from map(_encode, self._step(int(shard), step))
 
-    def _step(self, shard: int, step: dict[str, object]) -> list[pa.RecordBatch]:
+    def _step(self, shard: int, text: str) -> list[pa.RecordBatch]:
         started = time.perf_counter()
-        stored = self._state.get() if self._state.exists() else None
-        version, join = self._open(shard, None if stored is None else stored[0], _integer(step, "epoch"))
+        step = json.loads(text)
+        version, begun = self._open(shard, text, step)
+        self._look_ahead(text, step)
         opened = time.perf_counter()
-        output = join.step(
-            Step(
-                _expand(step["left"]),
-                _expand(step["right"]),
-                _integer(step, "left_time"),
-                _integer(step, "right_time"),
-                _integer(step, "wall_time"),
-            )
-        )
+        done = begun.result() if isinstance(begun, Future) else _do(begun, step)
+        join, output = done.join, done.output
         joined = time.perf_counter()
         state = join.snapshot()
         self._state.update((_pack(version + 1, _integer(step, "epoch"), state),))
-        _cache[self._config.run, shard] = _Cached(version + 1, join)
+        _cache[self._config.run, shard] = _Cached(version + 1, join, text)
         blocks = self._blocks(shard)
         saved = time.perf_counter()
         counts: dict[str, object] = {
@@ -98,7 +127,7 @@ class Stepper:
             "distances_lower": output.distances[0].tolist(),
             "distances_upper": output.distances[1].tolist(),
             "open_ms": (opened - started) * 1000,
-            "join_ms": (joined - opened) * 1000,
+            "join_ms": done.seconds * 1000,
             "save_ms": (saved - joined) * 1000,
         }
         notes = [_lost(self._listed(shard, output), blocks)]
@@ -140,18 +169,40 @@ class Stepper:
             return output.lost
         return output.lost.filter(pc.not_equal(output.lost["side"], side.value))
 
-    def _open(self, shard: int, stored: bytes | None, epoch: int) -> tuple[int, ShardJoin]:
+    def _open(self, shard: int, text: str, step: dict[str, object]) -> tuple[int, ShardJoin | Future[_Done]]:
         """The join as the state says it is: from the cache if that is as new, else built from state and log.
 
-        The cache entry is taken out: if the step fails half-way, nobody will use what it left behind.
+        Or the step itself, if it has been begun on such a join. The cache entry is taken out: if the step
+        fails half-way, nobody will use what it left behind.
         """
+        epoch = _integer(step, "epoch")
+        begun = _begun.pop((self._config.run, shard), None)
         cached = _cache.pop((self._config.run, shard), None)
-        version, before, state = (0, epoch, None) if stored is None else _unpack(stored)
+        stored = self._state.get() if self._state.exists() else None
+        version, before, state = (0, epoch, None) if stored is None else _unpack(stored[0])
         if before != epoch:
             state = None
+        elif begun is not None and (begun.version, begun.step) == (version, text):
+            return version, begun.done
         elif cached is not None and cached.version == version:
             return version, cached.join
         return version, open_join(self._config.spec, self._blocks(shard), state, self._losses(shard))
+
+    def _look_ahead(self, text: str, step: dict[str, object]) -> None:
+        """Begin the step of shards whose turn comes next, on what the cache has of them.
+
+        Every shard of a micro-batch gets the same step. Whether the cache was right, their turn will show.
+        """
+        if len(_expand(step["left"])) + len(_expand(step["right"])) < LOOK_AHEAD_BLOCKS:
+            return
+        for other in [other for other, begun in _begun.items() if begun.step != text]:
+            _begun.pop(other).done.cancel()
+        waiting = [
+            other for other, cached in _cache.items() if other[0] == self._config.run and cached.step != text
+        ]
+        for other in waiting[: LOOK_AHEAD - len(_begun)]:
+            cached = _cache.pop(other)
+            _begun[other] = _Begun(cached.version, text, _threads().submit(_do, cached.join, step))
 
     def _blocks(self, shard: int, shards: int | None = None) -> LogBlocks:
         config = self._config
@@ -167,6 +218,20 @@ class Stepper:
         """A late row of a side that all shards read has lost matches of all of them: the first one looks."""
         side = self._config.broadcast
         return {} if side is None else {side: self._blocks(0, shards=1) if shard == 0 else None}
+
+
+def _do(join: ShardJoin, step: dict[str, object]) -> _Done:
+    started = time.perf_counter()
+    output = join.step(
+        Step(
+            _expand(step["left"]),
+            _expand(step["right"]),
+            _integer(step, "left_time"),
+            _integer(step, "right_time"),
+            _integer(step, "wall_time"),
+        )
+    )
+    return _Done(join, output, time.perf_counter() - started)
 
 
 def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -24,6 +24,9 @@ _JAVA = (
 """Rows hardly pass through Java. At its defaults, the optimizing compiler takes more CPU time than a whole
 small application (6.5 of 26 s from start to end, 1.4 of 8.6 when warm); so only what is forty times as hot is
 worth its while: loops over rows that do pass, such as those that parse JSON."""
+if (os.cpu_count() or 1) <= 4:
+    # The collector that works beside the program takes a core's time from it (a tenth of a start on two).
+    _JAVA += " -XX:+UseSerialGC"
 
 _THREADS = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
 """Planners and workers start no helper threads for every core: Spark already runs one task per core."""

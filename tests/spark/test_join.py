@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import pandas as pd
@@ -153,6 +154,7 @@ SPECS: dict[str, AnySpec] = {
 def clean() -> Iterator[None]:
     yield
     operator._cache.clear()
+    operator._begun.clear()
     operator.reader.cache_clear()
 
 
@@ -197,6 +199,36 @@ def test_a_task_that_is_tried_again_gives_the_same(
             broken.states[shard] = before
             assert broken.step(shard, one)[0] == rows
             assert broken.states[shard] == kept.states[shard]
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_steps_begun_before_their_turn_change_nothing(
+    home: Home, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever happens in between: lost and stale caches, tasks that fail and are tried again."""
+    steps = fill(home)
+    plain, ahead = (Worker(config(home, SPECS[name], run)) for run in ("plain", "ahead"))
+    wanted = [
+        (plain.step(shard, one)[0], replace(plain.states[shard])) for one in steps for shard in range(SHARDS)
+    ]
+    begun: list[int] = []
+    monkeypatch.setattr(operator, "LOOK_AHEAD_BLOCKS", 0)
+    rng = random.Random(name)
+    for number, one in enumerate(steps):
+        for shard in range(SHARDS):
+            begun.append(len(operator._begun))
+            before = replace(ahead.states[shard])
+            with monkeypatch.context() as patch:
+                fail_after(patch, reads=rng.choice([0, 1, 2, 1000]))
+                with suppress(ZeroDivisionError):
+                    ahead.step(shard, one)
+                    before = rng.choice([before, ahead.states[shard]])
+            if before != ahead.states[shard] or before != wanted[number * SHARDS + shard][1]:
+                ahead.states[shard] = before
+                assert ahead.step(shard, one)[0] == wanted[number * SHARDS + shard][0]
+            assert ahead.states[shard] == wanted[number * SHARDS + shard][1]
+            rng.choice([nothing, nothing, lost, stale, unmapped])(ahead, shard)
+    assert sum(begun) > SHARDS
 
 
 def fail_after(patch: pytest.MonkeyPatch, reads: int) -> None:
