@@ -105,7 +105,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--tiny", action="store_true", help="a check of the suite itself: results mean nothing"
     )
-    parser.add_argument("--large", action="store_true", help="growth up to 20 times the rows")
+    parser.add_argument("--large", action="store_true", help="growth up to 50M rows")
     parser.add_argument("--merge", action="store_true", help="keep other results of an earlier run")
     options = parser.parse_args()
     if options.workloads is None:

@@ -1,4 +1,4 @@
-"""Growth: what Braid's throughput and memory depend on, and what they do not."""
+"""Growth: what Braid's throughput and memory depend on, and what they do not; and what lag does to a peer."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from suite.process import FailedError
 from suite.spec import HOUR, MINUTE, SECOND, Query
 from suite.systems import SYSTEMS
 from suite.throughput import Record, run_dataset, summary
-from suite.workloads import START, Stream, Workload, prepare, uniform
+from suite.workloads import START, Stream, Workload, lagging, prepare, uniform
 
 
 @dataclass(frozen=True)
 class Point:
-    """One run: the value of what is varied, and the workload for it."""
+    """One run: the value of what is varied, the workload for it, and the system if it is not Braid."""
 
     value: float
     workload: Workload
     options: dict[str, object] = field(default_factory=dict)
+    system: str = "braid"
 
 
 def paired(length: int) -> Callable[[int], tuple[Stream, Stream]]:
@@ -107,9 +108,39 @@ def experiments(rows: int, large: bool) -> dict[str, list[Point]]:
                 files=max(4, size // 62_500),
             ),
         )
-        for size in (rows // 2, rows, 2 * rows, 4 * rows, *((20 * rows,) if large else ()))
+        for size in (rows // 2, rows, 2 * rows, 4 * rows, *((50 * rows,) if large else ()))
     ]
-    return {"window": windows, "keys": keys, "shards": shards, "width": widths, "size": sizes}
+    lags = [
+        Point(
+            minutes,
+            Workload(
+                "lag",
+                f"6 hours, right side {minutes} minutes behind",
+                rows // 2,
+                lagged(minutes),
+                Query("left", -3 * MINUTE, 3 * MINUTE, 35 * SECOND, 35 * SECOND),
+                files=48,
+            ),
+            # Small steps, so that what is held in between can be seen.
+            {"batch_rows": 5_000} if system == "braid" else {},
+            system,
+        )
+        for minutes in (15, 30, 60, 120, 240)
+        for system in ("braid", "spark-memory")
+    ]
+    return {
+        "window": windows,
+        "keys": keys,
+        "shards": shards,
+        "width": widths,
+        "size": sizes,
+        "lag": lags,
+    }
+
+
+def lagged(minutes: int) -> Callable[[int], tuple[Stream, Stream]]:
+    """The right stream is so many minutes of event time behind."""
+    return lambda rows: lagging(rows, minutes * MINUTE)
 
 
 def measure(
@@ -119,10 +150,10 @@ def measure(
     keep: Callable[[Record], None],
     say: Callable[[str], None],
 ) -> None:
-    """Run Braid at every point."""
-    system = SYSTEMS["braid"]
+    """Run every point."""
     for name, points in found.items():
         for point in points:
+            system = SYSTEMS[point.system]
             record: Record = {"experiment": name, "value": point.value, "system": system.name}
             try:
                 data = prepare(point.workload, point.workload.rows, cache)
@@ -132,7 +163,7 @@ def measure(
                 )
             except FailedError as error:
                 record["error"] = str(error)
-            say(f"growth     {name} {point.value:,}: {summary(record)}")
+            say(f"growth     {name} {point.value:,} {system.name}: {summary(record)}")
             keep(record)
 
 

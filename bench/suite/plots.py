@@ -9,7 +9,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from suite.report import Line, Record, Results, lines
+from suite.report import Line, Record, Results, held_rows, lines
 from suite.systems import SYSTEMS
 from suite.workloads import WORKLOADS
 
@@ -45,8 +45,11 @@ def draw(results: Results) -> None:
             _save(_comparison(workload, shown), results.folder / f"throughput-{workload}")
     if results.latency:
         _save(_latency(results.latency), results.folder / "latency")
-    if results.growth:
+    lags = [record for record in results.growth if record["experiment"] == "lag"]
+    if len(results.growth) > len(lags):
         _save(_growth(results.growth), results.folder / "growth")
+    if lags:
+        _save(_lag(lags), results.folder / "lag")
 
 
 def _comparison(workload: str, shown: list[Line]) -> Figure:
@@ -117,6 +120,22 @@ def _growth(records: list[Record]) -> Figure:
         grid[1][column].set_xlabel(GROWTH[name])
     grid[0][0].set_ylabel("thousand rows/s")
     grid[1][0].set_ylabel("peak memory, MB")
+    return figure
+
+
+def _lag(records: list[Record]) -> Figure:
+    figure, axis = plt.subplots(figsize=(4.5, 3))
+    for name in dict.fromkeys(str(record["system"]) for record in records):
+        held = held_rows(records, name)
+        axis.plot(
+            list(held),
+            list(held.values()),
+            marker="o",
+            label=SYSTEMS[name].title,
+            color=OURS if name == "braid" else THEIRS,
+        )
+    axis.set(xlabel="right side behind, minutes", ylabel="rows held at most", ylim=(0, None))
+    axis.legend(frameon=False)
     return figure
 
 

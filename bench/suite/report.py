@@ -170,7 +170,26 @@ def table(results: Results) -> str:
         cells = [SYSTEMS[name].title, f"{late['rate']:,}" if late else "", *_latency(late)]
         cells.append(str(back.get("seconds", back.get("error", ""))))
         text += f"| {' | '.join(cells)} |\n"
-    return text
+    return text + _lag_table(results.growth)
+
+
+def held_rows(records: list[Record], system: str) -> dict[float, int]:
+    """Most rows that a system held, by how far one side was behind."""
+    shown = [r for r in records if r["experiment"] == "lag" and r["system"] == system and "error" not in r]
+    found = {float(str(r["value"])): int(r["details"]["state_rows"]) for r in shown}  # type: ignore[index]
+    return dict(sorted(found.items()))
+
+
+def _lag_table(records: list[Record]) -> str:
+    held = {name: rows for name in SYSTEMS if (rows := held_rows(records, name))}
+    if not held:
+        return ""
+    columns = ("right side behind, minutes", *(f"{SYSTEMS[name].title}: rows held" for name in held))
+    behind = sorted({minutes for rows in held.values() for minutes in rows})
+    lines = [
+        [f"{at:.0f}", *(f"{rows[at]:,}" if at in rows else "" for rows in held.values())] for at in behind
+    ]
+    return "\n" + _head(columns) + "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 def _latency(record: Record) -> list[str]:
