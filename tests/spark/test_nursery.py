@@ -30,14 +30,17 @@ time.sleep(600)
 
 @pytest.fixture(scope="module")
 def python() -> Iterator[str]:
-    found = launcher(sys.executable, {})
-    yield found
-    nursery._started.clear()
-    running = nursery._running.pop()
-    assert running.stdin is not None
-    running.stdin.close()
-    assert running.wait(30) == 0
-    assert not Path(found).exists()
+    """The launcher of a nursery of its own; other tests' Spark may have one in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nursery, "_started", {})
+        patch.setattr(nursery, "_running", [])
+        found = launcher(sys.executable, {})
+        yield found
+        (running,) = nursery._running
+        assert running.stdin is not None
+        running.stdin.close()
+        assert running.wait(30) == 0
+        assert not Path(found).exists()
 
 
 def ended(pid: int) -> bool:
