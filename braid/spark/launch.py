@@ -50,7 +50,8 @@ def main(address: str, python: str, arguments: list[str]) -> int:
         pid = ask(connection, arguments)
     except (OSError, EOFError):
         os.execv(python, [python, *arguments])
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda received, _: os.kill(pid, received))
     for stream in range(3):
         os.close(stream)

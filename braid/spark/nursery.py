@@ -51,30 +51,44 @@ _running: list[subprocess.Popen[bytes]] = []
 
 
 def launcher(python: str, environment: Mapping[str, str]) -> str:
-    """A command to give to Spark as its Python; a nursery is started for the first one that asks."""
+    """A command to give to Spark as its Python; a nursery is started for the first one that asks.
+
+    It is `python` itself where there can be no nursery: no program may run in the folder for temporary files,
+    or its path is too long for a socket.
+    """
     if python not in _started:
         folder = Path(tempfile.mkdtemp(prefix="braid-python-"))
-        script, address = folder / "python", folder / "nursery"
-        program = Path(__file__).with_name("launch.py")
-        words = shlex.join([python, "-IS", str(program), str(address), python])
-        script.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
-        script.chmod(0o700)
-        packages = str(Path(__file__).parents[2])
-        paths = [packages, *filter(None, [os.environ.get("PYTHONPATH")])]
-        # Listening before there is anyone to answer: a launcher waits rather than find nobody.
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
-            server.bind(str(address))
-            server.listen(64)
-            _running.append(
-                subprocess.Popen(
-                    [python, "-m", "braid.spark.nursery", str(folder), str(server.fileno())],
-                    stdin=subprocess.PIPE,
-                    pass_fds=[server.fileno()],
-                    env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(paths)},
-                )
-            )
-        _started[python] = str(script)
+        try:
+            _started[python] = _start(python, environment, folder)
+        except OSError:
+            shutil.rmtree(folder)
+            _started[python] = python
     return _started[python]
+
+
+def _start(python: str, environment: Mapping[str, str], folder: Path) -> str:
+    script, address = folder / "python", folder / "nursery"
+    program = Path(__file__).with_name("launch.py")
+    words = shlex.join([python, "-IS", str(program), str(address), python])
+    script.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    script.chmod(0o700)
+    if not os.access(script, os.X_OK):
+        raise PermissionError(script)
+    packages = str(Path(__file__).parents[2])
+    paths = [packages, *filter(None, [os.environ.get("PYTHONPATH")])]
+    # Listening before there is anyone to answer: a launcher waits rather than find nobody.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
+        server.bind(str(address))
+        server.listen(64)
+        _running.append(
+            subprocess.Popen(
+                [python, "-m", "braid.spark.nursery", str(folder), str(server.fileno())],
+                stdin=subprocess.PIPE,
+                pass_fds=[server.fileno()],
+                env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(paths)},
+            )
+        )
+    return str(script)
 
 
 class Nursery:
@@ -251,7 +265,8 @@ def run(request: Request) -> NoReturn:
 
 
 def main() -> None:
-    """Import, and fork."""
+    """Import, and fork. An interrupt from the keyboard is for the driver to handle, as elsewhere in Spark."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     nursery = Nursery(Path(sys.argv[1]), socket.socket(fileno=int(sys.argv[2])))
     for name in (*PRELOADED, *_ALSO):
         importlib.import_module(name)

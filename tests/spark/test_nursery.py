@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,6 +94,33 @@ def test_ending_the_launcher_ends_the_process(python: str, number: signal.Signal
         process.send_signal(number)
         assert process.wait(30) in (-number, 128 + number)
         assert ended(pid)
+
+
+def test_an_interrupt_from_the_keyboard_ends_nothing(python: str) -> None:
+    (running,) = nursery._running
+    with subprocess.Popen([python, "-c", WAIT], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        for interrupted in (process.pid, pid, running.pid):
+            os.kill(interrupted, signal.SIGINT)
+        done = subprocess.run([python, "-c", "print(1)"], capture_output=True, text=True)
+        assert done.stdout == "1\n"
+        assert (process.poll(), running.poll()) == (None, None)
+        process.terminate()
+
+
+@pytest.mark.parametrize("obstacle", ["long", "forbidden"])
+def test_where_there_can_be_no_nursery_python_is_used_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, obstacle: str
+) -> None:
+    folder = tmp_path / ("x" * (100 if obstacle == "long" else 1))
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(nursery, "_started", {})
+    if obstacle == "forbidden":
+        monkeypatch.setattr(os, "access", lambda *_: False)
+    assert launcher(sys.executable, {}) == sys.executable
+    assert list(folder.iterdir()) == []
 
 
 def test_a_killed_process_is_told_as_such(python: str) -> None:
