@@ -177,18 +177,28 @@ class Program:
         return list(self._seen.values())
 
     def _measure_memory(self) -> int:
-        """Sample memory; the proportional size, in which a page that several processes share counts once."""
-        rss = pss = 0
-        parts: dict[str, int] = {}
+        """Sample memory; returns the proportional size, in which a page that processes share counts once.
+
+        The kernel takes milliseconds per process to tell that one, time that the system is to have: it is
+        asked for only when the resident size is greater than ever.
+        """
+        sizes: dict[psutil.Process, int] = {}
         for process in self._tree():
+            with contextlib.suppress(psutil.Error, OSError):
+                sizes[process] = process.memory_info().rss
+        rss = sum(sizes.values())
+        if rss <= (self.memory if self._base is None else 1.01 * self.usage.peak_rss):
+            return 0
+        pss = 0
+        parts: dict[str, int] = {}
+        for process in sizes:
             with contextlib.suppress(psutil.Error, OSError, ValueError):
-                rss += process.memory_info().rss
                 own = _proportional(process.pid)
                 pss += own
                 name = process.name()
                 parts[name] = parts.get(name, 0) + own
         if self._base is not None:
-            self.usage.peak_rss = max(self.usage.peak_rss, rss)
+            self.usage.peak_rss = rss
             if pss > self.usage.peak_pss:
                 self.usage.peak_pss, self.usage.peak_parts = pss, parts
         return pss
