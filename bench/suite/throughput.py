@@ -89,7 +89,8 @@ def run_one(plan: Plan, workload: Workload, system: System, environment: Environ
         raise FailedError(system.refuses[workload.query.type])
     if time.monotonic() > plan.deadline:
         raise FailedError("not run: the time for the whole suite was up")
-    data = prepare(workload, max(1000, round(workload.rows * plan.scale * system.share)), plan.cache)
+    share = 1.0 if workload.whole else system.share
+    data = prepare(workload, max(1000, round(workload.rows * plan.scale * share)), plan.cache)
     return run_dataset(workload, data, system, environment, plan.timeout, plan.cache, plan.options)
 
 

@@ -55,6 +55,8 @@ class Workload:
         The join.
     files
         Files per side.
+    whole
+        Whether every system is given all rows, however slow it is: where memory is what is compared.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Workload:
     make: Callable[[int], tuple[Stream, Stream]]
     query: Query
     files: int = FILES
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -250,6 +253,7 @@ WORKLOADS = {
             sessions,
             Query("left", -3 * HOUR, 30 * MINUTE, 2 * HOUR, 35 * SECOND),
             files=24,
+            whole=True,
         ),
         Workload(
             "lag",
@@ -258,6 +262,7 @@ WORKLOADS = {
             lagging,
             Query("left", -3 * MINUTE, 3 * MINUTE, 35 * SECOND, 35 * SECOND),
             files=24,
+            whole=True,
         ),
         Workload(
             "skew1",
