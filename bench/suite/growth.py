@@ -133,8 +133,8 @@ def experiments(rows: int, large: bool) -> dict[str, list[Point]]:
         "keys": keys,
         "shards": shards,
         "width": widths,
-        "size": sizes,
         "lag": lags,
+        "size": sizes,
     }
 
 
