@@ -147,10 +147,17 @@ class Nursery:
             return
         pid = os.fork()
         if pid == 0:
-            self._become(request)
+            try:
+                connection.close()
+                self._become(request)
+            finally:
+                # Whatever went wrong, a child must not go on as a second nursery.
+                os._exit(1)
         for stream in request.streams:
             os.close(stream)
-        connection.sendall(NUMBER.pack(pid))
+        with suppress(OSError):
+            # A launcher that is gone already is found out below.
+            connection.sendall(NUMBER.pack(pid))
         self._waiting[pid] = connection
         self._events.register(connection, selectors.EVENT_READ, pid)
 
