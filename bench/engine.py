@@ -17,10 +17,10 @@ import duckdb
 from spark_native import cpu_seconds, run_native, write_files
 
 from braid import api
-from braid.home import Home
+from braid.home.metrics import read_metrics
+from braid.home.paths import Home
 from braid.spark.app import Application
-from braid.spark.metrics import read_metrics
-from braid.spark.session import open_session
+from braid.spark.processes.session import open_session
 
 PROGRAM = """
 CREATE APPLICATION bench;
@@ -54,7 +54,7 @@ def run_braid(spark: object, folder: Path, rows: int) -> dict[str, object]:
 
 
 def _categories(home: Home):
-    from braid.data import categories
+    from braid.api.data import categories
 
     return categories(home)
 

@@ -21,15 +21,17 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from braid.kernels.blocks import BlockId
-from braid.kernels.interval import IntervalJoin
-from braid.kernels.side import Side
-from braid.kernels.spec import HASH, MAX_TIME, MICROS, MIN_TIME, TIME, JoinSpec, JoinType, OutputColumn
-from braid.kernels.step import Step
+from braid.core.columns import HASH, TIME
+from braid.core.positions import Position
+from braid.core.side import Side
+from braid.core.times import MAX_TIME, MIN_TIME, SECOND
+from braid.kernels.join.interval import IntervalJoin
+from braid.kernels.join.spec import JoinSpec, JoinType, OutputColumn
+from braid.kernels.join.step import Step
 from braid.log.hashing import hash_rows
 from braid.log.layout import shard_boundaries
 
-HOUR = 3600 * MICROS
+HOUR = 3600 * SECOND
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def make_stream(rows: int, keys: int, mean_delay: float, seed: int, exponent: fl
     """A seeded stream of the workload; the exponent is that of Zipf's law, 0 for uniform keys."""
     rng = np.random.default_rng(seed)
     times = rng.integers(0, HOUR, rows)
-    order = np.argsort(times + rng.exponential(mean_delay * MICROS, rows), kind="stable")
+    order = np.argsort(times + rng.exponential(mean_delay * SECOND, rows), kind="stable")
     times = times[order]
     number = rng.integers(0, keys, rows)
     if exponent:
@@ -84,12 +86,12 @@ class Blocks:
     def schema(self, side: Side) -> pa.Schema:
         return self._schemas[side]
 
-    def read(self, side: Side, block: BlockId) -> pa.RecordBatch:
+    def read(self, side: Side, block: Position) -> pa.RecordBatch:
         return self._blocks[side][block.chunk]
 
-    def overlapping(self, side: Side, until: BlockId, low: int, high: int) -> list[BlockId]:
+    def overlapping(self, side: Side, until: Position, low: int, high: int) -> list[Position]:
         ranges = self._ranges[side][: until.chunk + 1]
-        return [BlockId(0, i) for i, (first, last) in enumerate(ranges) if first <= high and last >= low]
+        return [Position(0, i) for i, (first, last) in enumerate(ranges) if first <= high and last >= low]
 
     def forgotten(self, side: Side) -> int:
         return MIN_TIME
@@ -100,12 +102,12 @@ def schedule(times: dict[Side, list[int]], upper: int, slack: int) -> list[Step]
     steps, at = [], {Side.LEFT: 0, Side.RIGHT: 0}
     now = {Side.LEFT: MIN_TIME, Side.RIGHT: MIN_TIME}
     while at[Side.LEFT] < len(times[Side.LEFT]) or at[Side.RIGHT] < len(times[Side.RIGHT]):
-        admitted: dict[Side, list[BlockId]] = {Side.LEFT: [], Side.RIGHT: []}
+        admitted: dict[Side, list[Position]] = {Side.LEFT: [], Side.RIGHT: []}
         ahead = now[Side.LEFT] + upper - now[Side.RIGHT]
         for side, paused in ((Side.LEFT, ahead > slack), (Side.RIGHT, -ahead > slack)):
             blocked = paused and at[side.other] < len(times[side.other])
             if at[side] < len(times[side]) and not blocked:
-                admitted[side].append(BlockId(0, at[side]))
+                admitted[side].append(Position(0, at[side]))
                 now[side] = times[side][at[side]]
                 at[side] += 1
         steps.append(Step(admitted[Side.LEFT], admitted[Side.RIGHT], now[Side.LEFT], now[Side.RIGHT]))
@@ -188,7 +190,7 @@ def prepare(
     exponent: float = 0.0,
 ):
     """Streams, specification, blocks per shard and steps of the workload."""
-    upper = round(minutes * 60 * MICROS)
+    upper = round(minutes * 60 * SECOND)
     streams = {
         Side.LEFT: make_stream(rows, keys, 2, 1, exponent),
         Side.RIGHT: make_stream(rows, keys, 20, 2, exponent),
@@ -212,7 +214,7 @@ def prepare(
         ends = list(range(chunk_rows, rows, chunk_rows))
         times[side] = [int(rest[end]) for end in ends] + [int(stream.times.max())]
         times[side] = list(np.maximum.accumulate(times[side]))
-    return streams, spec, blocks, schedule(times, upper, 60 * MICROS)
+    return streams, spec, blocks, schedule(times, upper, 60 * SECOND)
 
 
 def run_zipf(rows: int, exponent: float, chunk_rows: int, runs: int) -> dict[str, object]:

@@ -20,7 +20,7 @@ from kernels import make_stream
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from braid.kernels.spec import TIME
+from braid.core.columns import TIME
 
 FILES = 16
 """Files per side, in the order of arrival."""
@@ -101,7 +101,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2_000_000, help="rows per side")
     parser.add_argument("--state", choices=PROVIDERS, default="hdfs")
     options = parser.parse_args()
-    from braid.spark.session import open_session
+    from braid.spark.processes.session import open_session
 
     spark = open_session(master="local[2]", settings={"spark.driver.memory": "6g"})
     with tempfile.TemporaryDirectory() as folder:

@@ -25,25 +25,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from suite import environments
 
-from braid.kernels.blocks import BlockId
-from braid.kernels.series import SeriesJoin
-from braid.kernels.side import Side
-from braid.kernels.spec import (
-    HASH,
-    MAX_TIME,
-    MICROS,
-    MIN_TIME,
-    TIME,
-    JoinType,
-    OutputColumn,
-    SeriesMode,
-    SeriesSpec,
-)
-from braid.kernels.step import Step
+from braid.core.columns import HASH, TIME
+from braid.core.positions import Position
+from braid.core.side import Side
+from braid.core.times import MAX_TIME, MIN_TIME, SECOND
+from braid.kernels.join.series import SeriesJoin
+from braid.kernels.join.spec import JoinType, OutputColumn, SeriesMode, SeriesSpec
+from braid.kernels.join.step import Step
 from braid.log.hashing import hash_rows
 
-START = 1_700_000_000 * MICROS
-WITHIN = 10 * MICROS
+START = 1_700_000_000 * SECOND
+WITHIN = 10 * SECOND
 PRIME = 1_000_000_007
 OUTPUT = (
     OutputColumn("lt", Side.LEFT, TIME),
@@ -72,7 +64,7 @@ Answer = tuple[int, int]
 def make_series(rows: int, machines: int, seed: int) -> pa.Table:
     """One series of all machines, in order of time."""
     rng = np.random.default_rng(seed)
-    times = START + np.cumsum(rng.exponential(MICROS / machines, rows)).astype(np.int64)
+    times = START + np.cumsum(rng.exponential(SECOND / machines, rows)).astype(np.int64)
     machine = pa.array(rng.integers(0, machines, rows))
     return pa.table(
         {TIME: times, "__key0": machine, "x": rng.random(rows), HASH: pa.array(hash_rows([machine]))}
@@ -95,13 +87,13 @@ class Blocks:
     def schema(self, side: Side) -> pa.Schema:
         return self._schemas[side]
 
-    def read(self, side: Side, block: BlockId) -> pa.RecordBatch:
+    def read(self, side: Side, block: Position) -> pa.RecordBatch:
         return self._blocks[side][block.chunk]
 
-    def overlapping(self, side: Side, until: BlockId, low: int, high: int) -> list[BlockId]:
+    def overlapping(self, side: Side, until: Position, low: int, high: int) -> list[Position]:
         return []
 
-    def arrived(self, side: Side, block: BlockId) -> int:
+    def arrived(self, side: Side, block: Position) -> int:
         return 0
 
     def forgotten(self, side: Side) -> int:
@@ -116,7 +108,7 @@ def run_kernel(blocks: Blocks, series: Series, mode: SeriesMode, chunk_rows: int
     found = []
     for number in range(chunks):
         times = [int(ends[side][number]) if number < len(ends[side]) else MAX_TIME for side in Side]
-        step = [[BlockId(0, number)] if number * chunk_rows < series[side].num_rows else [] for side in Side]
+        step = [[Position(0, number)] if number * chunk_rows < series[side].num_rows else [] for side in Side]
         found.append(join.step(Step(*step, *times)).rows)
     found.append(join.step(Step([], [], MAX_TIME, MAX_TIME)).rows)
     return pa.concat_tables(found)
@@ -165,10 +157,10 @@ def run_polars(python: Path, folder: Path, mode: SeriesMode) -> tuple[float, Ans
 def run_spark(series: Series) -> tuple[float, Answer]:
     """The whole application, Parquet files in and a category out, in a session that has run it once."""
     from braid import api
-    from braid.data import read_batches
-    from braid.home import Home
+    from braid.api.data import read_batches
+    from braid.home.paths import Home
     from braid.spark.app import Application
-    from braid.spark.session import open_session
+    from braid.spark.processes.session import open_session
 
     with tempfile.NamedTemporaryFile(suffix=".log") as log:
         spark = open_session(master="local[2]", log=Path(log.name))
@@ -181,7 +173,7 @@ def run_spark(series: Series) -> tuple[float, Answer]:
             started = time.perf_counter()
             Application(plan, home, spark=spark, drain=True).start().wait()
             seconds = time.perf_counter() - started
-            found = pa.Table.from_batches(read_batches(home, "result"))
+            found = pa.Table.from_batches(read_batches("result", home))
     spark.sparkContext.stop()
     micros = {name: found[name].cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()) for name in ("lt", "rt")}
     return seconds, answer(pa.table(micros))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from braid.home import Home
+from braid.home.paths import Home
 
 
 def contents(home: Home) -> dict[str, str]:

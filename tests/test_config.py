@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from braid.config import AppConfig, parse_duration, parse_options
-from braid.errors import ConfigError
+from braid.core.config import AppConfig, parse_duration, parse_options
+from braid.core.errors import ConfigError
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from braid import api
-from braid.data import Publisher, categories, publish, read, read_batches
-from braid.errors import RunError, SchemaError
-from braid.home import Home, read_json, write_json
+from braid.api.data import Publisher, categories, publish, read, read_batches
+from braid.core.errors import RunError, SchemaError
+from braid.home.paths import Home, read_json, write_json
 
 
 @pytest.fixture
@@ -20,31 +20,31 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_records_come_back_in_order(home: Home) -> None:
-    assert publish(home, "in", [{"a": 1}, '{"a": 2}', {"a": 3}], batch_rows=2) == 3
-    assert [json.loads(t)["a"] for t in read(home, "in")["value"].to_pylist()] == [1, 2, 3]
+    assert publish("in", [{"a": 1}, '{"a": 2}', {"a": 3}], home, batch_rows=2) == 3
+    assert [json.loads(t)["a"] for t in read("in", home)["value"].to_pylist()] == [1, 2, 3]
     assert home.log().open("in").latest() == 1
-    assert read(home, "in", limit=2).num_rows == 2
+    assert read("in", home, limit=2).num_rows == 2
     assert api.read("in", home.root).num_rows == 3
 
 
 def test_a_publisher_writes_what_is_left_when_it_is_closed(home: Home) -> None:
-    with Publisher(home, "in", batch_rows=1000, batch_seconds=1000) as publisher:
+    with Publisher("in", home, batch_rows=1000, batch_seconds=1000) as publisher:
         publisher.send({"a": 1})
         assert publisher.rows == 0
     assert publisher.rows == 1
 
 
 def test_following_sees_what_comes_later(home: Home) -> None:
-    publish(home, "in", ["{}"])
+    publish("in", ["{}"], home)
     more = iter([["{}", "{}"]])
-    batches = read_batches(home, "in", follow=True, wait=lambda: publish(home, "in", next(more)) and None)
+    batches = read_batches("in", home, follow=True, wait=lambda: publish("in", next(more), home) and None)
     assert [next(batches).num_rows, next(batches).num_rows] == [1, 2]
 
 
 def test_typed_categories_are_not_published_to(home: Home) -> None:
     home.log().create("typed", pa.schema([("a", pa.int64())]))
     with pytest.raises(SchemaError, match="typed rows"):
-        publish(home, "typed", ["{}"])
+        publish("typed", ["{}"], home)
 
 
 def test_reading_an_evolved_category_gives_null_for_old_rows(home: Home) -> None:
@@ -53,14 +53,14 @@ def test_reading_an_evolved_category_gives_null_for_old_rows(home: Home) -> None
     log.create("typed", pa.schema([("a", pa.int64()), ("b", pa.string())])).append(
         pa.table({"a": [2], "b": ["x"]})
     )
-    assert read(home, "typed").to_pylist() == [{"a": 1, "b": None}, {"a": 2, "b": "x"}]
+    assert read("typed", home).to_pylist() == [{"a": 1, "b": None}, {"a": 2, "b": "x"}]
 
 
 def test_categories_are_described(home: Home) -> None:
     schema = pa.schema([("at", pa.timestamp("us", tz="UTC"))])
     category = home.log().create("typed", schema, time_columns=("at",))
     category.append(pa.table({"at": pa.array([5, 9], pa.timestamp("us", tz="UTC"))}))
-    publish(home, "raw", ["{}"])
+    publish("raw", ["{}"], home)
     raw, typed = categories(home)
     assert (raw.name, raw.raw, raw.rows, raw.commits, raw.first_time) == ("raw", True, 1, 1, None)
     assert (typed.rows, typed.first_time, typed.last_time, typed.bytes > 0) == (2, 5, 9, True)

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from braid.jsonrows import json_rows
+from braid.core.json_rows import json_rows
 
 
 def test_every_type_is_readable_json() -> None:

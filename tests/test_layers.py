@@ -9,16 +9,17 @@ ROOT = Path(__file__).parents[1]
 LAYERS = (
     {"cli"},
     {"api"},
-    {"spark"},
     {"testing"},
-    {"stores", "data", "home", "jsonrows"},
+    {"spark"},
+    {"stores"},
+    {"engine"},
+    {"home"},
     {"plan"},
     {"lang"},
     {"kernels"},
     {"eventtime"},
     {"log"},
-    {"config"},
-    {"errors"},
+    {"core"},
 )
 """Top-level names of the package, highest first; those of one layer may import each other."""
 

@@ -14,9 +14,9 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from braid.config import AppConfig
+from braid.core.config import AppConfig
+from braid.core.times import MINUTE
 from braid.testing import Simulation, Stream, simulate
-from braid.testing.streams import MINUTE
 
 RESULTS = Path(__file__).parent / "results"
 mpl.use("Agg")

@@ -21,8 +21,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from kernels import HOUR, Blocks, Stream, run_kernel, schedule
 
-from braid.kernels.side import Side
-from braid.kernels.spec import HASH, MICROS, TIME, JoinSpec, JoinType, OutputColumn
+from braid.core.columns import HASH, TIME
+from braid.core.side import Side
+from braid.core.times import SECOND
+from braid.kernels.join.spec import JoinSpec, JoinType, OutputColumn
 from braid.log.hashing import hash_rows
 from braid.log.layout import shard_boundaries
 
@@ -92,7 +94,7 @@ def measure(streams: dict[Side, Stream], shards: int) -> dict[str, object]:
         side: [int(end) for end in [*stream.times[CHUNK - 1 : -1 : CHUNK], stream.times[-1]]]
         for side, stream in streams.items()
     }
-    steps = schedule(times, WITHIN, 60 * MICROS)
+    steps = schedule(times, WITHIN, 60 * SECOND)
     runs = [run_kernel(SPEC, [Blocks(streams, shard, shards, CHUNK)], steps) for shard in range(shards)]
     seconds, matches = np.array([run.seconds for run in runs]), sum(run.matches for run in runs)
     if matches != expected(streams):

@@ -9,8 +9,8 @@ import argparse
 
 from common import run, save, summary
 
+from braid.core.times import MINUTE
 from braid.testing import search_sessions
-from braid.testing.streams import MINUTE
 from braid.testing.workloads import SEARCH_BOUNDS
 
 

@@ -11,12 +11,12 @@ import time
 import numpy as np
 from common import figure, save
 
+from braid.core.times import HOUR, MIN_TIME, MINUTE, SECOND
 from braid.eventtime.ascending import Ascending, AscendingClock
 from braid.eventtime.calibrated import Calibrated
-from braid.eventtime.chunk import MIN_TIME
 from braid.eventtime.estimator import Estimator
 from braid.testing import Stream
-from braid.testing.streams import HOUR, MINUTE, MONDAY, SECOND, chunk_times, cut
+from braid.testing.streams import MONDAY, chunk_times, cut
 from braid.testing.workloads import search_sessions
 
 NOON = MONDAY + 12 * HOUR

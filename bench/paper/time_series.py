@@ -22,11 +22,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from timeseries import OUTPUT, Blocks, Series, answer, make_series, run_duckdb, run_kernel
 
-from braid.kernels.blocks import BlockId
-from braid.kernels.series import SeriesJoin
-from braid.kernels.side import Side
-from braid.kernels.spec import MAX_TIME, MICROS, TIME, JoinType, SeriesMode, SeriesSpec
-from braid.kernels.step import Step
+from braid.core.columns import TIME
+from braid.core.positions import Position
+from braid.core.side import Side
+from braid.core.times import MAX_TIME, SECOND
+from braid.kernels.join.series import SeriesJoin
+from braid.kernels.join.spec import JoinType, SeriesMode, SeriesSpec
+from braid.kernels.join.step import Step
 
 RATE = 1000
 """Records per second of either stream, as in the paper's estimate."""
@@ -48,12 +50,12 @@ def estimate(seconds: int) -> dict[str, object]:
         for side, seed in ((Side.LEFT, 1), (Side.RIGHT, 2))
     }
     blocks = Blocks(series, chunk)
-    join = SeriesJoin(SeriesSpec(JoinType.INNER, SeriesMode.PAIRS, 1, OUTPUT, MICROS), blocks)
+    join = SeriesJoin(SeriesSpec(JoinType.INNER, SeriesMode.PAIRS, 1, OUTPUT, SECOND), blocks)
     ends = {side: table[TIME].to_numpy()[chunk - 1 :: chunk] for side, table in series.items()}
     took, pairs = [], 0
     for number in range(len(ends[Side.LEFT])):
         started = time.perf_counter()
-        both = [[BlockId(0, number)], [BlockId(0, number)]]
+        both = [[Position(0, number)], [Position(0, number)]]
         out = join.step(Step(*both, *(int(ends[side][number]) for side in Side)))
         took.append(time.perf_counter() - started)
         pairs += out.rows.num_rows
@@ -91,8 +93,8 @@ def bounds(rows: int) -> dict[str, object]:
 
 def _times(rng: np.random.Generator, seconds: int) -> np.ndarray:
     """Distinct times at the paper's rate, in order."""
-    return 1_700_000_000 * MICROS + np.sort(
-        rng.choice(seconds * MICROS, seconds * RATE, replace=False, shuffle=False)
+    return 1_700_000_000 * SECOND + np.sort(
+        rng.choice(seconds * SECOND, seconds * RATE, replace=False, shuffle=False)
     )
 
 

@@ -10,8 +10,8 @@ import argparse
 import numpy as np
 from common import by_period, figure, run, save, summary
 
+from braid.core.times import DAY, MINUTE
 from braid.testing import batch_matched, search_sessions
-from braid.testing.streams import DAY, MINUTE
 from braid.testing.workloads import SEARCH_BOUNDS
 
 STREAMING = {

@@ -10,8 +10,8 @@ import argparse
 import numpy as np
 from common import by_period, figure, run, save, summary
 
+from braid.core.times import HOUR, MINUTE
 from braid.testing import search_sessions
-from braid.testing.streams import HOUR, MINUTE
 
 HOURS = range(1, 7)
 

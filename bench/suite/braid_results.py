@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from braid.home import Home
+from braid.home.paths import Home
 
 CATEGORY = "result"
 

@@ -16,10 +16,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from braid import data
-from braid.home import Home
-from braid.jsonrows import json_rows, json_values
-from braid.log.layout import RAW_COLUMN
+from braid.api import data
+from braid.core.columns import RAW_COLUMN
+from braid.core.json_rows import json_rows, json_values
 
 HomeOption = Annotated[
     Path | None, typer.Option("--home", help="Folder of the log and of applications.", show_default=False)
@@ -48,10 +47,10 @@ def publish(
 ) -> None:
     """Append JSON lines to a category."""
     if str(file) == "-":
-        rows = data.publish(Home.at(home), category, _lines(sys.stdin))
+        rows = data.publish(category, _lines(sys.stdin), home)
     else:
         with file.open(encoding="utf-8") as lines:
-            rows = data.publish(Home.at(home), category, _lines(lines))
+            rows = data.publish(category, _lines(lines), home)
     typer.echo(f"{category}: {rows} records", err=True)
 
 
@@ -63,7 +62,7 @@ def cat(
     home: HomeOption = None,
 ) -> None:
     """Print the rows of a category."""
-    batches = _limited(data.read_batches(Home.at(home), category, follow=follow), limit)
+    batches = _limited(data.read_batches(category, home, follow=follow), limit)
     try:
         if form is Format.JSONL:
             _print_json(batches)
@@ -78,7 +77,7 @@ def cat(
 def categories(home: HomeOption = None) -> None:
     """List categories with their rows, commits, sizes and time ranges."""
     table = Table("category", "kind", "rows", "commits", "size", "shards", "times")
-    for info in data.categories(Home.at(home)):
+    for info in data.categories(home):
         times = "" if info.first_time is None else f"{_iso(info.first_time)} .. {_iso(info.last_time)}"
         table.add_row(
             info.name,

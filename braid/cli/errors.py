@@ -8,7 +8,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from braid.errors import BraidError
+from braid.core.errors import BraidError
 
 
 class BraidGroup(TyperGroup):

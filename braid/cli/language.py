@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from braid import api
-from braid.errors import BraidError
+from braid.core.errors import BraidError
 from braid.plan.stages import JoinStage
 
 UNREADABLE = 2

@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 
 from braid.cli.data import HomeOption
-from braid.config import parse_duration
-from braid.errors import ConfigError, SchemaError, StoreError
-from braid.home import Home
-from braid.jsonrows import json_rows
+from braid.core.config import parse_duration
+from braid.core.errors import ConfigError, SchemaError, StoreError
+from braid.core.json_rows import json_rows
+from braid.home.paths import Home
 from braid.stores.lookup import LookupStore, LookupTable, load_file
 
 TableArgument = Annotated[str, typer.Argument(help="A lookup table.", show_default=False)]

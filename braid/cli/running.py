@@ -18,7 +18,7 @@ from rich.table import Table
 from braid import api
 from braid.cli.data import HomeOption
 from braid.cli.monitor import Monitor
-from braid.errors import ConfigError
+from braid.core.errors import ConfigError
 
 
 def register(app: typer.Typer) -> None:

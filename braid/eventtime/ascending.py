@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-from braid.errors import ConfigError
-from braid.eventtime.chunk import MIN_TIME, START, ChunkTimes, Position
-from braid.eventtime.estimator import Json, read_int, read_position
+from braid.core.errors import ConfigError
+from braid.core.json_values import Json, read_int, read_position
+from braid.core.positions import START, Position
+from braid.core.times import MIN_TIME
+from braid.eventtime.chunk import ChunkTimes
 from braid.eventtime.sketch import Distribution
 from braid.eventtime.validity import HORIZON, plausible_floor
 

@@ -19,9 +19,11 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from braid.errors import ConfigError
-from braid.eventtime.chunk import MIN_TIME, START, ChunkTimes, Position
-from braid.eventtime.estimator import Json, bad_snapshot, read_float, read_floats, read_int
+from braid.core.errors import ConfigError
+from braid.core.json_values import Json, bad_snapshot, read_float, read_floats, read_int
+from braid.core.positions import START, Position
+from braid.core.times import MIN_TIME
+from braid.eventtime.chunk import ChunkTimes
 from braid.eventtime.frontier import Frontier
 from braid.eventtime.sketch import Distribution
 from braid.eventtime.validity import HORIZON, plausible_floor

@@ -3,23 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
-MIN_TIME = -(2**62)
-"""The stream time of a stream that has none yet."""
-MAX_TIME = 2**62
-"""The stream time of a stream that has ended. Adding a bound to either never overflows an int64."""
-
-
-class Position(NamedTuple):
-    """A chunk of a category. Positions compare in arrival order; `chunk` is -1 in a commit without rows."""
-
-    commit: int
-    chunk: int
-
-
-START = Position(-1, -1)
-"""Before the first chunk of any category."""
+from braid.core.positions import Position
 
 
 @dataclass(frozen=True)
@@ -65,15 +50,3 @@ class ChunkTimes:
     def timed(self) -> int:
         """Rows that have a valid event time."""
         return self.rows - self.nulls
-
-
-def clamp_time(value: int) -> int:
-    """Keep a sum of times and bounds between `MIN_TIME` and `MAX_TIME`."""
-    return max(MIN_TIME, min(MAX_TIME, value))
-
-
-def shift_time(time: int, by: int) -> int:
-    """Move a stream time by a bound; "none yet" and "ended" stay what they are."""
-    if time in (MIN_TIME, MAX_TIME):
-        return time
-    return clamp_time(time + by)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from braid.eventtime.chunk import MIN_TIME
-from braid.eventtime.estimator import Json, bad_snapshot, read_float, read_int
+from braid.core.json_values import Json, bad_snapshot, read_float, read_int
+from braid.core.times import MIN_TIME
 from braid.eventtime.sketch import Distribution
 
 _STEP = 60_000_000

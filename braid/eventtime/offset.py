@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from braid.errors import StateError
-from braid.eventtime.chunk import MIN_TIME, START, Position
-from braid.eventtime.estimator import Json, read_int, read_position
+from braid.core.errors import StateError
+from braid.core.json_values import Json, read_int, read_position
+from braid.core.positions import START, Position
+from braid.core.times import MIN_TIME
 
 VERSION = 1
 SideName = Literal["left", "right"]

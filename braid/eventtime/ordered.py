@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from braid.errors import ConfigError
-from braid.eventtime.chunk import MIN_TIME, START, ChunkTimes, Position, shift_time
-from braid.eventtime.estimator import Json, read_int
+from braid.core.errors import ConfigError
+from braid.core.json_values import Json, read_int
+from braid.core.positions import START, Position
+from braid.core.times import MIN_TIME, shift_time
+from braid.eventtime.chunk import ChunkTimes
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from braid.config import AppConfig
-from braid.errors import ConfigError, StateError
+from braid.core.config import AppConfig
+from braid.core.errors import ConfigError, StateError
+from braid.core.positions import Position
+from braid.core.times import MAX_TIME, MIN_TIME, shift_time
 from braid.eventtime.ascending import Ascending
 from braid.eventtime.calibrated import Calibrated
-from braid.eventtime.chunk import MAX_TIME, MIN_TIME, ChunkTimes, Position, shift_time
+from braid.eventtime.chunk import ChunkTimes
 from braid.eventtime.estimator import Estimator
 from braid.eventtime.offset import Offset, SideName, SideOffset
 from braid.eventtime.ordered import Ordered

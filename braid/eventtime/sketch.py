@@ -9,7 +9,7 @@ import datasketches
 import numpy as np
 import numpy.typing as npt
 
-from braid.errors import CorruptError
+from braid.core.errors import CorruptError
 
 SKETCH_K = 400
 """Size of sketches made here: a rank near 1% is off by about 0.12 points (one sigma), in some 9 KB."""

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from braid.errors import SchemaError
-from braid.eventtime.chunk import MAX_TIME, MIN_TIME
+from braid.core.errors import SchemaError
+from braid.core.times import MAX_TIME, MIN_TIME
 from braid.eventtime.sketch import Distribution
 
 HORIZON = 86_400_000_000

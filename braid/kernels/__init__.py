@@ -1,1 +1,1 @@
-"""Join kernels: pure Arrow and NumPy over whole blocks. No Spark, no SQL, no I/O of their own."""
+"""Kernels: pure Arrow and NumPy over whole blocks. No Spark, no SQL, no I/O of their own."""

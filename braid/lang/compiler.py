@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from braid.lang.connectors import read_options, read_record, read_source, read_storage
-from braid.lang.definitions import check_name
 from braid.lang.errors import Note, Report
-from braid.lang.infer import Types, infer_types
-from braid.lang.joins import build_joins, condition, relation
-from braid.lang.lineage import event_times, time_column
-from braid.lang.lookups import check_stored
-from braid.lang.names import Names, ResolvedSelect, resolve_names
+from braid.lang.names.connectors import read_options, read_record, read_source, read_storage
+from braid.lang.names.definitions import check_name
+from braid.lang.names.event_times import event_times, time_column
+from braid.lang.names.lookups import check_stored
+from braid.lang.names.on_clauses import build_joins, condition, relation
+from braid.lang.names.resolve import Names, ResolvedSelect, resolve_names
+from braid.lang.names.scope import relations_of
+from braid.lang.names.series import refuse_neighbours
 from braid.lang.query import (
     Application,
     Column,
@@ -24,11 +25,10 @@ from braid.lang.query import (
     Table,
     View,
 )
-from braid.lang.scope import relations_of
-from braid.lang.series import refuse_neighbours
-from braid.lang.source import SourceText, Span
-from braid.lang.statements import parse_program
-from braid.lang.syntax import InputSyntax, Name, Program, TableSyntax
+from braid.lang.syntax.source import SourceText, Span
+from braid.lang.syntax.statements import parse_program
+from braid.lang.syntax.tree import InputSyntax, Name, Program, TableSyntax
+from braid.lang.types.infer import Types, infer_types
 
 
 def compile_text(text: str, filename: str = "<pql>") -> Query:

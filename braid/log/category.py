@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from braid.errors import LogError
+from braid.core.errors import LogError
 from braid.log import retention
 from braid.log.layout import CATEGORY_FILE, commit_path, data_path
 from braid.log.reader import Reader

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from braid.errors import SchemaError
+from braid.core.errors import SchemaError
 
 _U64 = npt.NDArray[np.uint64]
 _I64 = npt.NDArray[np.int64]

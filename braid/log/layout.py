@@ -7,14 +7,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from braid.errors import LogError
-
-HASH = "__hash"
-"""The column that blocks are sorted and sharded by; categories without it keep arrival order."""
-TIME = "__time"
-"""The time column that chunks are sketched by unless a category names others."""
-RAW_COLUMN = "value"
-"""The only column of a raw category: one JSON text per row."""
+from braid.core.errors import LogError
 
 CATEGORY_FILE = "category.json"
 LOCK_FILE = ".lock"

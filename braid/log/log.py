@@ -8,9 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs
 
-from braid.errors import LogError
+from braid.core.columns import TIME
+from braid.core.errors import LogError
 from braid.log.category import Category, load
-from braid.log.layout import CATEGORY_FILE, COMMITS, DATA, TEMP_PREFIX, TIME, check_name
+from braid.log.layout import CATEGORY_FILE, COMMITS, DATA, TEMP_PREFIX, check_name
 from braid.log.schema import declare, evolve
 from braid.log.storage import Storage
 

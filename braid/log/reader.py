@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from braid.errors import CorruptError, LogError, SchemaError
-from braid.log.layout import HASH, MAGIC_LENGTH, commit_path, data_path
+from braid.core.columns import HASH
+from braid.core.errors import CorruptError, LogError, SchemaError
+from braid.log.layout import MAGIC_LENGTH, commit_path, data_path
 from braid.log.records import Block, Chunk, Commit, FileEntry
 from braid.log.sealed import checksum
 from braid.log.storage import Storage, naming

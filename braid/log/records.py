@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NotRequired, TypedDict
 
-from braid.errors import CorruptError
+from braid.core.errors import CorruptError
 from braid.log.sealed import FORMAT, check_format, seal, unseal
 
 

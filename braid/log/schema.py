@@ -10,8 +10,9 @@ from typing import TypedDict
 
 import pyarrow as pa
 
-from braid.errors import SchemaError
-from braid.log.layout import HASH, RAW_COLUMN, shard_boundaries
+from braid.core.columns import HASH, RAW_COLUMN
+from braid.core.errors import SchemaError
+from braid.log.layout import shard_boundaries
 from braid.log.sealed import FORMAT, check_format, seal, unseal
 
 RAW_SCHEMA = pa.schema([pa.field(RAW_COLUMN, pa.string())])

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import xxhash
 
-from braid.errors import CorruptError, LogError
+from braid.core.errors import CorruptError, LogError
 
 FORMAT = 1
 """Version of all records; each has it as `format`."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs
 
-from braid.errors import LogError
+from braid.core.errors import LogError
 from braid.log import durable
 from braid.log.layout import LOCK_FILE, TEMP_PREFIX
 

@@ -13,8 +13,9 @@ import pyarrow as pa
 import xxhash
 from datasketches import kll_doubles_sketch
 
-from braid.errors import LogError, SchemaError
-from braid.log.layout import HASH, MAGIC_LENGTH, check_name, data_path, shard_boundaries
+from braid.core.columns import HASH
+from braid.core.errors import LogError, SchemaError
+from braid.log.layout import MAGIC_LENGTH, check_name, data_path, shard_boundaries
 from braid.log.records import Block, Chunk, FileEntry, TimeStats
 from braid.log.schema import check_type
 

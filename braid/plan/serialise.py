@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from braid.errors import SchemaError
-from braid.kernels.predicate import Json, predicate_from_json
-from braid.kernels.side import Side
-from braid.kernels.spec import JoinType, MatchMode, Neighbour, OutputColumn, SeriesMode
+from braid.core.errors import SchemaError
+from braid.core.json_values import Json
+from braid.core.side import Side
+from braid.kernels.join.predicate import predicate_from_json
+from braid.kernels.join.spec import JoinType, MatchMode, Neighbour, OutputColumn, SeriesMode
 from braid.plan.stages import (
     SCHEMA_VERSION,
     Column,

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from braid.kernels.predicate import Predicate
-from braid.kernels.side import Side
-from braid.kernels.spec import JoinType, MatchMode, OutputColumn, SeriesMode
+from braid.core.side import Side
+from braid.kernels.join.predicate import Predicate
+from braid.kernels.join.spec import JoinType, MatchMode, OutputColumn, SeriesMode
 
 SCHEMA_VERSION = 2
 """Version 2 adds fields, all with defaults: time series, lookups, watermarks. Version 1 is still read."""
-
-FOREVER = 2**61
-"""Distance in time of a bound that there is not, in microseconds."""
 
 
 @dataclass(frozen=True)

@@ -15,19 +15,19 @@ from types import TracebackType
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from braid.config import parse_options
-from braid.errors import BraidError, RunError
-from braid.home import AppHome, Home, read_json, write_json
-from braid.plan import words
-from braid.plan.diff import diff
+from braid.core.config import parse_options
+from braid.core.errors import BraidError, RunError
+from braid.home.metrics import Json, StageMetrics, Status
+from braid.home.paths import AppHome, Home, read_json, write_json
+from braid.plan.dependencies import reads_kept, upstream
 from braid.plan.serialise import loads, plan_to_json
+from braid.plan.show import stage_words as words
 from braid.plan.stages import JoinStage, Plan, SlicerStage, Stage
-from braid.plan.update_rules import Verdict
-from braid.spark.apply import Launcher
-from braid.spark.metrics import Json, StageMetrics, Status
-from braid.spark.session import open_session
+from braid.plan.update.diff import diff
+from braid.plan.update.rules import Verdict
+from braid.spark.launcher import Launcher
+from braid.spark.processes.session import open_session
 from braid.spark.supervised import Supervised
-from braid.spark.tracing import reads_kept, upstream
 
 _WATCH_SECONDS = 0.25
 
@@ -254,7 +254,7 @@ class Application:
             try:
                 self._collect()
                 self._look_for_failures()
-            except PySparkException as error:
+            except Exception as error:  # noqa: BLE001  whatever it is, the application ends with it
                 self._fail(error)
             self._stopping.wait(_WATCH_SECONDS)
         self._finish()
@@ -304,7 +304,7 @@ class Application:
                     query.wait()
                 if stage.name in self._relays:
                     self._relays[stage.name].process_available()
-        except PySparkException as error:
+        except Exception as error:  # noqa: BLE001  as above
             # The watch reports it, with the stage that failed, unless that did not even start.
             self._stopping.wait(5)
             self._fail(error)

@@ -7,10 +7,10 @@ import time
 from rich.console import Console
 from rich.table import Table
 
-from braid.config import AppConfig
+from braid.core.config import AppConfig
+from braid.core.times import HOUR, MINUTE
 from braid.testing.outcome import Simulation
 from braid.testing.simulation import simulate
-from braid.testing.streams import HOUR, MINUTE
 from braid.testing.workloads import SEARCH_BOUNDS, search_sessions
 
 ROWS, DAYS, INTERVAL = 200_000, 2, 10 * MINUTE

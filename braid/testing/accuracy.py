@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from braid.eventtime.chunk import MIN_TIME
+from braid.core.times import HOUR, MIN_TIME
 from braid.eventtime.estimator import Estimator
-from braid.testing.streams import HOUR, Cut, Stream, chunk_times
+from braid.testing.streams import Cut, Stream, chunk_times
 
 
 @dataclass(frozen=True)

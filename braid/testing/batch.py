@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from braid.errors import ConfigError
-from braid.testing.streams import DAY, Stream
+from braid.core.errors import ConfigError
+from braid.core.times import DAY
+from braid.testing.streams import Stream
 
 Mask = npt.NDArray[np.bool_]
 

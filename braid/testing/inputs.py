@@ -8,12 +8,12 @@ from operator import attrgetter
 
 import pyarrow as pa
 
-from braid.config import AppConfig
-from braid.eventtime.chunk import ChunkTimes, Position
+from braid.core.columns import HASH, KEY, TIME
+from braid.core.config import AppConfig
+from braid.core.positions import Position
+from braid.core.side import Side
+from braid.eventtime.chunk import ChunkTimes
 from braid.eventtime.validity import valid_times
-from braid.kernels.blocks import BlockId
-from braid.kernels.side import Side
-from braid.kernels.spec import HASH, KEY, TIME
 from braid.log import Commit, Log, hash_rows, write_file
 from braid.testing.streams import Stream
 
@@ -32,7 +32,7 @@ class SimulatedInput:
         self._rows = pa.table([hash_rows([key]), stream.event_time, key, ids], schema=_SCHEMA)
         self._commits = 0
         self._records: list[ChunkTimes] = []
-        self._waiting: list[BlockId] = []
+        self._waiting: list[Position] = []
 
     def publish(self, start: int, stop: int, now: int) -> None:
         """Write some rows as the next commit, and read its record as a join does."""
@@ -44,7 +44,7 @@ class SimulatedInput:
         for commit in self.reader.poll(self._commits - 1, 1):
             records = chunk_records(commit)
             self._records += records
-            self._waiting += [BlockId(*record.position) for record in records]
+            self._waiting += [Position(*record.position) for record in records]
         self._commits += 1
 
     def records(self, needed: Position) -> Sequence[ChunkTimes]:
@@ -52,7 +52,7 @@ class SimulatedInput:
         del self._records[: bisect_right(self._records, needed, key=attrgetter("position"))]
         return self._records
 
-    def take(self, chunks: int) -> list[BlockId]:
+    def take(self, chunks: int) -> list[Position]:
         """The next blocks, which have been admitted."""
         taken, self._waiting = self._waiting[:chunks], self._waiting[chunks:]
         return taken

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from braid.config import AppConfig
-from braid.eventtime.chunk import MAX_TIME, MIN_TIME
+from braid.core.config import AppConfig
+from braid.core.times import MAX_TIME, MIN_TIME
 from braid.testing.accuracy import Accuracy
 
 Ints = npt.NDArray[np.int64]

@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from braid.eventtime.chunk import MIN_TIME, START, ChunkTimes, Position
-from braid.eventtime.estimator import Estimator, Json, StreamClock
+from braid.core.json_values import Json
+from braid.core.positions import START, Position
+from braid.core.times import MIN_TIME
+from braid.eventtime.chunk import ChunkTimes
+from braid.eventtime.estimator import Estimator, StreamClock
 from braid.testing.accuracy import Accuracy
 from braid.testing.streams import Cut, Stream
 

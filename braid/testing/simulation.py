@@ -17,22 +17,22 @@ from pathlib import Path
 
 import numpy as np
 
-from braid.config import AppConfig
-from braid.errors import ConfigError
-from braid.eventtime.chunk import MAX_TIME, MIN_TIME
+from braid.core.config import AppConfig
+from braid.core.errors import ConfigError
+from braid.core.side import Side
+from braid.core.times import HOUR, MAX_TIME, MIN_TIME, MINUTE
 from braid.eventtime.offset import Offset
 from braid.eventtime.pacing import Decision, PacingConfig, next_offset
-from braid.kernels.interval import IntervalJoin
-from braid.kernels.logblocks import LogBlocks
-from braid.kernels.side import Side
-from braid.kernels.spec import JoinSpec, JoinType, MatchMode, OutputColumn
-from braid.kernels.step import Step
+from braid.kernels.join.interval import IntervalJoin
+from braid.kernels.join.log_blocks import LogBlocks
+from braid.kernels.join.spec import JoinSpec, JoinType, MatchMode, OutputColumn
+from braid.kernels.join.step import Step
 from braid.log import Log, shard_range
 from braid.testing.batch import batch_matched
 from braid.testing.inputs import SimulatedInput
 from braid.testing.outcome import Simulation, Timeline
 from braid.testing.recording import Recorder
-from braid.testing.streams import HOUR, MINUTE, Stream, cut
+from braid.testing.streams import Stream, cut
 
 _OUTPUT = (OutputColumn("left", Side.LEFT, "id"), OutputColumn("right", Side.RIGHT, "id"))
 _UPKEEP = 6 * HOUR

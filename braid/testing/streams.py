@@ -13,16 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from braid.errors import ConfigError
+from braid.core.errors import ConfigError
+from braid.core.times import DAY, HOUR, MINUTE, SECOND
 from braid.eventtime.chunk import ChunkTimes
 from braid.eventtime.sketch import SKETCH_K, sketch_bytes
 
 Times = npt.NDArray[np.int64]
 
-SECOND = 1_000_000
-MINUTE = 60 * SECOND
-HOUR = 60 * MINUTE
-DAY = 24 * HOUR
 MONDAY = 1_704_067_200 * SECOND
 """Midnight UTC of Monday, 1 January 2024: where generated streams begin unless told otherwise."""
 

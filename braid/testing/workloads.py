@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from braid.testing.streams import DAY, HOUR, MINUTE, MONDAY, ClientLike, ServerLike, Stream
+from braid.core.times import DAY, HOUR, MINUTE
+from braid.testing.streams import MONDAY, ClientLike, ServerLike, Stream
 
 SEARCH_BOUNDS = (-3 * HOUR, 30 * MINUTE)
 """The window of the query in section 7.1 of the paper."""

@@ -15,11 +15,12 @@ import psutil
 import pyarrow as pa
 
 from braid import api
-from braid.data import read
-from braid.home import Home
-from braid.jsonrows import json_rows
-from braid.spark.metrics import read_metrics
-from braid.testing.streams import HOUR, MINUTE, ClientLike, ServerLike, Stream
+from braid.api.data import read
+from braid.core.json_rows import json_rows
+from braid.core.times import HOUR, MINUTE
+from braid.home.metrics import read_metrics
+from braid.home.paths import Home
+from braid.testing.streams import ClientLike, ServerLike, Stream
 
 PROGRAM = Path(__file__).with_name("app.sql")
 COMMIT_ROWS = 20_000
@@ -125,7 +126,7 @@ def report(
     home: Home, streams: dict[str, pa.Table], seconds: float, peak: int, rows: int, matches: int
 ) -> None:
     """What came out, beside what DuckDB says."""
-    out = read(home, "search_results")
+    out = read("search_results", home)
     matched = out["matched"].to_numpy(zero_copy_only=False).sum()
     total = sum(table.num_rows for table in streams.values())
     lines = read_metrics(home.application("search_sessions").metrics_file("sessions"))

@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from braid import api
+from braid.api.data import publish
 from braid.cli.main import app
-from braid.data import publish
-from braid.home import Home, write_json
+from braid.home.paths import Home, write_json
 from braid.plan.serialise import plan_to_json
 from tests.contents import contents
 
@@ -21,7 +21,7 @@ FIGURE_3 = Path(__file__).parent.parent / "plan" / "figure3.sql"
 def home(tmp_path: Path) -> Home:
     """A home in which the application of Figure 3 has run, and is stopped."""
     home = Home.at(tmp_path / "home")
-    publish(home, "left", [{"key": "a"}])
+    publish("left", [{"key": "a"}], home)
     application = home.application("sample_app")
     with application.running():
         write_json(application.plan_file, plan_to_json(api.compile_file(FIGURE_3).plan))

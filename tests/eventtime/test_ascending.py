@@ -3,10 +3,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.errors import ConfigError, StateError
+from braid.core.errors import ConfigError, StateError
+from braid.core.positions import START
+from braid.core.times import DAY, MIN_TIME, MINUTE, SECOND
 from braid.eventtime.ascending import Ascending, AscendingClock, Mean
-from braid.eventtime.chunk import MIN_TIME, START, ChunkTimes
-from braid.testing.streams import DAY, MINUTE, SECOND, chunk_of
+from braid.eventtime.chunk import ChunkTimes
+from braid.testing.streams import chunk_of
 
 FIGURE_7 = (2, 3, 1, 2, 4, 1, 3, 5, 3, 4, 7, 5, 6, 4, 8, 7)
 BASE = 1_704_067_200 * SECOND

@@ -6,16 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from braid.errors import ConfigError, StateError
+from braid.core.errors import ConfigError, StateError
+from braid.core.times import DAY, HOUR, MIN_TIME, MINUTE, SECOND
 from braid.eventtime.calibrated import Calibrated
-from braid.eventtime.chunk import MIN_TIME
 from braid.testing.accuracy import Accuracy, measure
 from braid.testing.streams import (
-    DAY,
-    HOUR,
-    MINUTE,
     MONDAY,
-    SECOND,
     ClientLike,
     Cut,
     Outage,

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.config import AppConfig
-from braid.errors import ConfigError
+from braid.core.config import AppConfig
+from braid.core.errors import ConfigError
+from braid.core.times import MIN_TIME
 from braid.eventtime.calibrated import Calibrated
-from braid.eventtime.chunk import MIN_TIME, ChunkTimes
+from braid.eventtime.chunk import ChunkTimes
 from braid.eventtime.ordered import Ordered
 from braid.eventtime.pacing import PacingConfig
 from braid.eventtime.propagated import Propagated

@@ -7,17 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.config import parse_options
-from braid.errors import ConfigError, StateError
+from braid.core.config import parse_options
+from braid.core.errors import ConfigError, StateError
+from braid.core.positions import START, Position
+from braid.core.times import MAX_TIME, MIN_TIME, MINUTE, SECOND
 from braid.eventtime.ascending import Ascending
 from braid.eventtime.calibrated import Calibrated
-from braid.eventtime.chunk import MAX_TIME, MIN_TIME, START, ChunkTimes, Position
+from braid.eventtime.chunk import ChunkTimes
 from braid.eventtime.offset import Offset
 from braid.eventtime.ordered import Ordered
 from braid.eventtime.pacing import Decision, PacingConfig, SideStatus, next_offset
 from braid.eventtime.propagated import Propagated
-from braid.kernels import spec
-from braid.testing.streams import MINUTE, MONDAY, SECOND, chunk_of
+from braid.testing.streams import MONDAY, chunk_of
 
 BOUND = 10 * MINUTE
 EXACT = Propagated()
@@ -38,10 +39,6 @@ def config(upper: int = BOUND, **options) -> PacingConfig:
 
 def minutes(decision: Decision) -> tuple[float, float]:
     return tuple((side.stream_time - MONDAY) / MINUTE for side in (decision.left, decision.right))
-
-
-def test_the_limits_of_time_are_those_of_the_kernels() -> None:
-    assert (MIN_TIME, MAX_TIME) == (spec.MIN_TIME, spec.MAX_TIME)
 
 
 def test_right_is_paused_when_it_is_ahead_of_the_window() -> None:

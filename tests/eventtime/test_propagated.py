@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.eventtime.chunk import MAX_TIME, MIN_TIME
+from braid.core.times import MAX_TIME, MIN_TIME
 from braid.eventtime.propagated import Propagated, output_watermarks
 from braid.testing.streams import chunk_of
 

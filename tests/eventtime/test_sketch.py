@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.errors import CorruptError
+from braid.core.errors import CorruptError
 from braid.eventtime.sketch import Distribution, sketch_bytes
 
 BASE = 1_704_067_200_000_000

@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from braid.errors import SchemaError
+from braid.core.errors import SchemaError
 from braid.eventtime.sketch import Distribution
 from braid.eventtime.validity import Validity, classify, count_invalid, plausible_floor, valid_times
 

@@ -11,22 +11,14 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from braid.kernels.blocks import BlockId
-from braid.kernels.interval import IntervalJoin
-from braid.kernels.join import ShardJoin, open_join
-from braid.kernels.side import Side
-from braid.kernels.spec import (
-    HASH,
-    LIVE,
-    MAX_TIME,
-    MIN_TIME,
-    TIME,
-    AnySpec,
-    JoinSpec,
-    MatchMode,
-    OutputColumn,
-)
-from braid.kernels.step import Output, Step
+from braid.core.columns import HASH, LIVE, TIME
+from braid.core.positions import Position
+from braid.core.side import Side
+from braid.core.times import MAX_TIME, MIN_TIME
+from braid.kernels.join.interval import IntervalJoin
+from braid.kernels.join.kernel import ShardJoin, open_join
+from braid.kernels.join.spec import AnySpec, JoinSpec, MatchMode, OutputColumn
+from braid.kernels.join.step import Output, Step
 
 Row = dict[str, object]
 
@@ -63,17 +55,17 @@ class MemorySource:
 
     def __init__(self, kind: pa.Schema) -> None:
         self._schema = kind
-        self.blocks: dict[Side, dict[BlockId, pa.RecordBatch]] = {side: {} for side in Side}
-        self.seen: dict[Side, dict[BlockId, list[object]]] = {side: {} for side in Side}
+        self.blocks: dict[Side, dict[Position, pa.RecordBatch]] = {side: {} for side in Side}
+        self.seen: dict[Side, dict[Position, list[object]]] = {side: {} for side in Side}
         self._forgotten = dict.fromkeys(Side, MIN_TIME)
 
     def schema(self, side: Side) -> pa.Schema:
         return self._schema
 
-    def read(self, side: Side, block: BlockId) -> pa.RecordBatch:
+    def read(self, side: Side, block: Position) -> pa.RecordBatch:
         return self.blocks[side][block]
 
-    def overlapping(self, side: Side, until: BlockId, low: int, high: int) -> list[BlockId]:
+    def overlapping(self, side: Side, until: Position, low: int, high: int) -> list[Position]:
         found = []
         for block, batch in self.blocks[side].items():
             times = [t for t in batch.column(TIME).to_pylist() if t is not None]
@@ -81,13 +73,13 @@ class MemorySource:
                 found.append(block)
         return sorted(found)
 
-    def arrived(self, side: Side, block: BlockId) -> int:
+    def arrived(self, side: Side, block: Position) -> int:
         return 100 * (block.commit * 3 + block.chunk)
 
     def forgotten(self, side: Side) -> int:
         return self._forgotten[side]
 
-    def forget(self, side: Side, block: BlockId) -> None:
+    def forget(self, side: Side, block: Position) -> None:
         batch = self.blocks[side].pop(block)
         times = [t for t in batch.column(TIME).to_pylist() if t is not None]
         self._forgotten[side] = max([self._forgotten[side], *times])
@@ -111,7 +103,7 @@ class Case:
     """Side, reason, row id, matches, and the step."""
     forget: bool = False
     """Whether the log forgets blocks that the join no longer holds."""
-    steps: list[tuple[list[BlockId], list[BlockId]]] = field(default_factory=list)
+    steps: list[tuple[list[Position], list[Position]]] = field(default_factory=list)
     source: MemorySource = field(init=False)
 
     def run(self) -> Case:
@@ -119,13 +111,13 @@ class Case:
         kind = schema(self.key_types)
         self.source = MemorySource(kind)
         waiting = {
-            side: [(BlockId(i // 3, i % 3), rows) for i, rows in enumerate(blocks)]
+            side: [(Position(i // 3, i % 3), rows) for i, rows in enumerate(blocks)]
             for side, blocks in ((Side.LEFT, self.left), (Side.RIGHT, self.right))
         }
         join = open_join(self.spec, self.source)
         times = dict.fromkeys(Side, MIN_TIME)
         while any(waiting.values()):
-            admitted: dict[Side, list[BlockId]] = {side: [] for side in Side}
+            admitted: dict[Side, list[Position]] = {side: [] for side in Side}
             for side in Side:
                 for _ in range(rng.choice((0, 1, 1, 2))):
                     if waiting[side]:
@@ -144,7 +136,7 @@ class Case:
         assert join.pending == {Side.LEFT: 0, Side.RIGHT: 0}
         return self
 
-    def _stream_time(self, rng: random.Random, side: Side, rest: list[tuple[BlockId, list[Row]]]) -> int:
+    def _stream_time(self, rng: random.Random, side: Side, rest: list[tuple[Position, list[Row]]]) -> int:
         times = [row[TIME] for _, rows in rest for row in rows if row[TIME] is not None]
         certain = min(times, default=10_000)
         if side in self.late:
@@ -172,7 +164,7 @@ class Case:
         self.pairs.update(zip(out.rows["l"].to_pylist(), out.rows["r"].to_pylist(), strict=True))
         self.counts.update({k: v for k, v in out.counts.items() if not k.startswith(("pending", "blocks"))})
         for entry in out.lost.to_pylist():
-            batch = self.source.read(Side(entry["side"]), BlockId(entry["commit"], entry["chunk"]))
+            batch = self.source.read(Side(entry["side"]), Position(entry["commit"], entry["chunk"]))
             self.lost.append(
                 (
                     entry["side"],

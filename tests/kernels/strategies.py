@@ -8,9 +8,10 @@ import decimal
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from braid.kernels.predicate import ColumnRef, Compare
-from braid.kernels.side import Side
-from braid.kernels.spec import LIVE, TIME, JoinSpec, JoinType, MatchMode, SeriesMode, SeriesSpec
+from braid.core.columns import LIVE, TIME
+from braid.core.side import Side
+from braid.kernels.join.predicate import ColumnRef, Compare
+from braid.kernels.join.spec import JoinSpec, JoinType, MatchMode, SeriesMode, SeriesSpec
 from tests.kernels.harness import OUTPUT, Case, Row
 
 KEY_VALUES = {

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.kernels import hot
-from braid.kernels.blocks import FAR
-from braid.kernels.runs import Run, probe
-from braid.kernels.side import Side
-from braid.kernels.spec import LIVE, TIME, JoinSpec, JoinType, MatchMode
+from braid.core.columns import LIVE, TIME
+from braid.core.side import Side
+from braid.core.times import FAR
+from braid.kernels.join import hot_keys as hot
+from braid.kernels.join.runs import Run, probe
+from braid.kernels.join.spec import JoinSpec, JoinType, MatchMode
 from tests.kernels.harness import OUTPUT, Case, Row, expected
 from tests.kernels.strategies import cases
 

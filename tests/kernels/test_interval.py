@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from braid.kernels.side import Side
-from braid.kernels.spec import JoinType, MatchMode
+from braid.core.side import Side
+from braid.kernels.join.spec import JoinType, MatchMode
 from tests.kernels.harness import Case, expected
 from tests.kernels.strategies import cases
 

@@ -8,11 +8,13 @@ from collections import Counter
 import pyarrow as pa
 from hypothesis import given, settings
 
-from braid.kernels.blocks import BlockId
-from braid.kernels.interval import IntervalJoin
-from braid.kernels.side import Side
-from braid.kernels.spec import LIVE, MAX_TIME, TIME, JoinSpec, JoinType, MatchMode
-from braid.kernels.step import Step
+from braid.core.columns import LIVE, TIME
+from braid.core.positions import Position
+from braid.core.side import Side
+from braid.core.times import MAX_TIME
+from braid.kernels.join.interval import IntervalJoin
+from braid.kernels.join.spec import JoinSpec, JoinType, MatchMode
+from braid.kernels.join.step import Step
 from tests.kernels.harness import OUTPUT, Case, MemorySource, expected, schema, to_block
 from tests.kernels.strategies import cases
 
@@ -56,18 +58,18 @@ def test_padding_after_a_wall_clock_wait_counts_later_matches() -> None:
     """A left row published at 0 waits 500 by the wall clock; its match comes after that."""
     kind = schema((pa.string(),))
     source = MemorySource(kind)
-    source.blocks[Side.LEFT][BlockId(0, 0)] = to_block([row(1, 10), row(2, 11)], kind, 1)
-    source.blocks[Side.RIGHT][BlockId(0, 0)] = to_block([row(11, 14)], kind, 1)
-    source.blocks[Side.RIGHT][BlockId(0, 1)] = to_block([row(12, 10)], kind, 1)
+    source.blocks[Side.LEFT][Position(0, 0)] = to_block([row(1, 10), row(2, 11)], kind, 1)
+    source.blocks[Side.RIGHT][Position(0, 0)] = to_block([row(11, 14)], kind, 1)
+    source.blocks[Side.RIGHT][Position(0, 1)] = to_block([row(12, 10)], kind, 1)
     spec = JoinSpec(JoinType.LEFT, -3, 3, 1, OUTPUT, pad_after=500)
     join = IntervalJoin(spec, source)
-    first = join.step(Step([BlockId(0, 0)], [BlockId(0, 0)], 0, 0, wall_time=400))
+    first = join.step(Step([Position(0, 0)], [Position(0, 0)], 0, 0, wall_time=400))
     assert first.rows.to_pylist() == [{"l": 2, "r": 11}]
     join = IntervalJoin(spec, source, join.snapshot())
     second = join.step(Step([], [], 0, 0, wall_time=500))
     assert second.rows.to_pylist() == [{"l": 1, "r": None}]
     join = IntervalJoin(spec, source, join.snapshot())
-    third = join.step(Step([], [BlockId(0, 1)], 0, 0, wall_time=600))
+    third = join.step(Step([], [Position(0, 1)], 0, 0, wall_time=600))
     assert third.rows.to_pylist() == [{"l": 2, "r": 12}]
     assert third.counts["matches_after_padding"] == 1
     last = join.step(Step([], [], MAX_TIME, MAX_TIME, wall_time=700))
@@ -77,9 +79,9 @@ def test_padding_after_a_wall_clock_wait_counts_later_matches() -> None:
 def test_steps_report_the_least_carried_time_that_is_still_buffered() -> None:
     kind = schema((pa.string(),))
     source = MemorySource(kind)
-    source.blocks[Side.LEFT][BlockId(0, 0)] = to_block([row(5, 10), row(2, 11), row(9, 30)], kind, 1)
+    source.blocks[Side.LEFT][Position(0, 0)] = to_block([row(5, 10), row(2, 11), row(9, 30)], kind, 1)
     spec = JoinSpec(JoinType.LEFT, -3, 3, 1, OUTPUT, carried=((Side.LEFT, "id"), (Side.RIGHT, "id")))
     join = IntervalJoin(spec, source)
-    assert join.step(Step([BlockId(0, 0)], [], 0, 0)).held == {(Side.LEFT, "id"): 2}
+    assert join.step(Step([Position(0, 0)], [], 0, 0)).held == {(Side.LEFT, "id"): 2}
     assert join.step(Step([], [], 0, 15)).held == {(Side.LEFT, "id"): 9}
     assert join.step(Step([], [], MAX_TIME, MAX_TIME)).held == {}

@@ -8,8 +8,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from braid.errors import SchemaError
-from braid.kernels.predicate import (
+from braid.core.errors import SchemaError
+from braid.core.side import Side
+from braid.kernels.join.predicate import (
     And,
     ColumnRef,
     Compare,
@@ -21,7 +22,6 @@ from braid.kernels.predicate import (
     compare,
     predicate_from_json,
 )
-from braid.kernels.side import Side
 
 L, R = ColumnRef(Side.LEFT, "a"), ColumnRef(Side.RIGHT, "b")
 FLOATS = [None, float("-inf"), -1.0, -0.0, 0.0, 2.5, float("inf"), float("nan")]

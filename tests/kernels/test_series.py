@@ -8,11 +8,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from braid.kernels.blocks import BlockId
-from braid.kernels.series import SeriesJoin
-from braid.kernels.side import Side
-from braid.kernels.spec import LIVE, MAX_TIME, TIME, JoinType, SeriesMode, SeriesSpec
-from braid.kernels.step import Step
+from braid.core.columns import LIVE, TIME
+from braid.core.positions import Position
+from braid.core.side import Side
+from braid.core.times import MAX_TIME
+from braid.kernels.join.series import SeriesJoin
+from braid.kernels.join.spec import JoinType, SeriesMode, SeriesSpec
+from braid.kernels.join.step import Step
 from tests.kernels.harness import OUTPUT, Case, MemorySource, answer, first_by, same_key, schema, to_block
 from tests.kernels.strategies import series_cases
 
@@ -74,7 +76,7 @@ def test_the_published_example() -> None:
     certain: set[tuple[int, int]] = set()
     for time in range(20):
         side = Side.LEFT if time // 5 % 2 == 0 else Side.RIGHT
-        block = BlockId(time, 0)
+        block = Position(time, 0)
         row = {"id": time, TIME: time, LIVE: True, "__key0": "spindle", "x": None}
         source.blocks[side][block] = to_block([row], kind, 1)
         times[side] = time
@@ -100,7 +102,7 @@ def certain_by(mode: SeriesMode, within: int, left: list[int], right: list[int],
     kind = schema((pa.string(),))
     source = MemorySource(kind)
     join = SeriesJoin(SeriesSpec(JoinType.INNER, mode, 1, OUTPUT, within=within), source)
-    block = BlockId(0, 0)
+    block = Position(0, 0)
     for side, times in ((Side.LEFT, left), (Side.RIGHT, right)):
         rows = [{"id": time, TIME: time, LIVE: True, "__key0": "a", "x": None} for time in times]
         source.blocks[side][block] = to_block(rows, kind, 1)

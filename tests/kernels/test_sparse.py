@@ -9,11 +9,13 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from braid.kernels.blocks import BlockId
-from braid.kernels.series import SeriesJoin
-from braid.kernels.side import Side
-from braid.kernels.spec import LIVE, MAX_TIME, MIN_TIME, TIME, JoinType, SeriesMode, SeriesSpec
-from braid.kernels.step import Step
+from braid.core.columns import LIVE, TIME
+from braid.core.positions import Position
+from braid.core.side import Side
+from braid.core.times import MAX_TIME, MIN_TIME
+from braid.kernels.join.series import SeriesJoin
+from braid.kernels.join.spec import JoinType, SeriesMode, SeriesSpec
+from braid.kernels.join.step import Step
 from tests.kernels.harness import OUTPUT, MemorySource, schema, to_block
 
 Pairs = Counter[tuple[int | None, int | None]]
@@ -44,13 +46,13 @@ def joined(rng: random.Random, spec: SeriesSpec, series: dict[Side, list[int]], 
     join = SeriesJoin(spec, source)
     rest, times = {side: list(series[side]) for side in Side}, dict.fromkeys(Side, MIN_TIME)
     for number in range(60):
-        blocks: dict[Side, list[BlockId]] = {side: [] for side in Side}
+        blocks: dict[Side, list[Position]] = {side: [] for side in Side}
         for side in Side:
             count = rng.randint(0, 6)
             taken, rest[side] = rest[side][:count], rest[side][count:]
             if taken:
                 rows = [{"id": time, TIME: time, LIVE: True, "__key0": "a", "x": None} for time in taken]
-                blocks[side] = [BlockId(number, 0)]
+                blocks[side] = [Position(number, 0)]
                 source.blocks[side][blocks[side][0]] = to_block(rows, KIND, 1)
             if rng.random() < 0.7:
                 times[side] = max(times[side], min(rest[side], default=end) - rng.choice([0, 0, 1, 5]))

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid.errors import StateError
-from braid.kernels.blocks import BlockId
-from braid.kernels.state import JoinState, SideState, decode, encode
+from braid.core.errors import StateError
+from braid.core.positions import Position
+from braid.kernels.join.state import JoinState, SideState, decode, encode
 
 blocks = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), unique=True).map(sorted)
 
@@ -17,8 +17,8 @@ blocks = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), unique=True).
 @st.composite
 def sides(draw: st.DrawFn) -> SideState:
     flags = draw(st.lists(st.integers(0, 7), max_size=50))
-    ids = tuple(BlockId(*block) for block in draw(blocks))
-    last = draw(st.none() | st.builds(BlockId, st.integers(0, 9), st.integers(0, 9)))
+    ids = tuple(Position(*block) for block in draw(blocks))
+    last = draw(st.none() | st.builds(Position, st.integers(0, 9), st.integers(0, 9)))
     return SideState(ids, np.array(flags, np.uint8), draw(st.integers(-(2**62), 2**62)), last)
 
 
@@ -36,7 +36,7 @@ def test_round_trip(left: SideState, right: SideState, numbers: list[int]) -> No
 def test_is_small_whatever_the_window_holds() -> None:
     """A million window rows of a LEFT join without flags are a handful of numbers."""
     right = SideState(
-        tuple(BlockId(c, k) for c in range(10) for k in range(16)), np.zeros(10**6, np.uint8), 0
+        tuple(Position(c, k) for c in range(10) for k in range(16)), np.zeros(10**6, np.uint8), 0
     )
     assert len(encode(JoinState(SideState(), right, 0, 0))) < 600
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from braid.lang import PqlError, compile_text
-from braid.plan.planner import plan
+from braid.plan.logical.planner import plan
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "lang" / "errors"
 STREAMS = """\

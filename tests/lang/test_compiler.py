@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from braid.kernels.spec import JoinType, MatchMode
+from braid.kernels.join.spec import JoinType, MatchMode
 from braid.lang import compile_text
 from braid.lang.query import JoinSelect, Select
 from tests.lang.programs import FIGURE_3, HOUR, STREAMS, column_types, joined

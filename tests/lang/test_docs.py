@@ -9,8 +9,8 @@ import pytest
 
 from braid.lang import compile_text
 from braid.lang.errors import CODES
-from braid.lang.functions import OUTSIDE, REPLAY
-from braid.plan.planner import plan
+from braid.lang.types.functions import OUTSIDE, REPLAY
+from braid.plan.logical.planner import plan
 
 TEXT = (Path(__file__).parents[2] / "docs" / "language.md").read_text()
 PROGRAM = re.findall(r"^```sql\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from braid.errors import BraidError
+from braid.core.errors import BraidError
 from braid.lang import PqlError, compile_text
 from braid.lang.errors import CODES
 from tests.lang.error_cases import FOLDER, load

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from braid.lang import compile_text, types
-from braid.lang.functions import MANY_ROWS, OUTSIDE, REPLAY, signatures
+from braid.lang import compile_text
+from braid.lang.types import sql_types as types
+from braid.lang.types.functions import MANY_ROWS, OUTSIDE, REPLAY, signatures
 from tests.lang.programs import FIXTURES, column_types
 
 COLUMNS = {

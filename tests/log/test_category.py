@@ -5,7 +5,7 @@ import copy
 import pyarrow as pa
 import pytest
 
-from braid.errors import LogError
+from braid.core.errors import LogError
 from braid.log import Log, write_file
 from braid.log.layout import data_path
 from tests.log.samples import Counting, rows

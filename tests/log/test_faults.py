@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import braid
-from braid.errors import BraidError, CorruptError, LogError
+from braid.core.errors import BraidError, CorruptError, LogError
 from braid.log import Log, durable, write_file
 from braid.log.layout import commit_path, data_path
 from tests.log import crashing, racing

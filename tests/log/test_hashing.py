@@ -7,7 +7,7 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.errors import SchemaError
+from braid.core.errors import SchemaError
 from braid.log import hash_rows
 from tests.log.keys import COLUMNS
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from braid.errors import LogError
+from braid.core.errors import LogError
 from braid.log import shard_boundaries, shard_range
 from braid.log.layout import check_name, commit_number, commit_path
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from braid.errors import LogError, SchemaError
+from braid.core.errors import LogError, SchemaError
 from braid.log import Log, reader, shard_range, write_file
 from tests.log.samples import SCHEMA, Counting, everything, multiset, rows, typed
 

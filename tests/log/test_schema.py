@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from braid.errors import SchemaError
+from braid.core.errors import SchemaError
 from tests.log.samples import SCHEMA, everything, multiset, rows
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from braid.errors import CorruptError, LogError
+from braid.core.errors import CorruptError, LogError
 from braid.log.sealed import check_format, seal, unseal
 
 RECORD = {"format": 1, "text": "äöü", "numbers": [1, -(2**63), 2**64 - 1]}

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from braid.errors import LogError
+from braid.core.errors import LogError
 from braid.log import Log, durable
 from braid.log.storage import Storage
 from tests.log.samples import Counting

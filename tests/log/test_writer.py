@@ -10,7 +10,7 @@ from datasketches import kll_doubles_sketch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.errors import LogError, SchemaError
+from braid.core.errors import LogError, SchemaError
 from braid.log import FileEntry, Log, shard_range, write_file, writer
 from braid.log.layout import data_path
 from tests.log.samples import SCHEMA, everything, multiset, rows, typed

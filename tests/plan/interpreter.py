@@ -11,13 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import sqlglot
 
-from braid.config import AppConfig
-from braid.kernels.blocks import BlockId
-from braid.kernels.join import open_join
-from braid.kernels.side import Side
-from braid.kernels.spec import HASH, LIVE, MAX_TIME, MIN_TIME, TIME
-from braid.kernels.step import Step
-from braid.plan.specs import join_spec
+from braid.core.columns import HASH, LIVE, TIME
+from braid.core.config import AppConfig
+from braid.core.positions import Position
+from braid.core.side import Side
+from braid.core.times import MAX_TIME, MIN_TIME
+from braid.kernels.join.kernel import open_join
+from braid.kernels.join.step import Step
+from braid.plan.physical.kernel_spec import join_spec
 from braid.plan.stages import JoinStage, LookupJoin, Plan, Projection, SlicerStage
 
 Rows = Mapping[str, pa.Table]
@@ -103,7 +104,7 @@ class Blocks:
 
     def __init__(self, tables: dict[Side, pa.Table], rng: random.Random) -> None:
         self._tables = tables
-        self.blocks: dict[Side, dict[BlockId, pa.RecordBatch]] = {side: {} for side in Side}
+        self.blocks: dict[Side, dict[Position, pa.RecordBatch]] = {side: {} for side in Side}
         for side, table in tables.items():
             start = 0
             while start < table.num_rows:
@@ -114,16 +115,16 @@ class Blocks:
                     sort_keys=[(HASH, "ascending"), ("n", "ascending")],
                 )
                 block = part.take(order).combine_chunks().to_batches()[0]
-                self.blocks[side][BlockId(len(self.blocks[side]), 0)] = block
+                self.blocks[side][Position(len(self.blocks[side]), 0)] = block
                 start += size
 
     def schema(self, side: Side) -> pa.Schema:
         return self._tables[side].schema
 
-    def read(self, side: Side, block: BlockId) -> pa.RecordBatch:
+    def read(self, side: Side, block: Position) -> pa.RecordBatch:
         return self.blocks[side][block]
 
-    def overlapping(self, side: Side, until: BlockId, low: int, high: int) -> list[BlockId]:
+    def overlapping(self, side: Side, until: Position, low: int, high: int) -> list[Position]:
         return [block for block in self.blocks[side] if block <= until]
 
     def forgotten(self, side: Side) -> int:

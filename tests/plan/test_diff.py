@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from braid.api import compile_text, diff, diff_json, diff_text
-from braid.plan.diff import Diff
-from braid.plan.update_rules import UPDATE_RULES, Verdict
+from braid.plan.update.diff import Diff
+from braid.plan.update.rules import UPDATE_RULES, Verdict
 
 BASE = """
 CREATE APPLICATION app;

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from braid.api import compile_text, explain
-from braid.errors import BraidError
+from braid.core.errors import BraidError
+from braid.plan.show.time_words import duration, window
 from braid.plan.stages import JoinStage, SlicerStage
-from braid.plan.text import duration, window
 
 FIGURE_3 = (Path(__file__).parent / "figure3.sql").read_text()
 

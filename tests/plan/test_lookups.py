@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from braid.api import compile_text, explain
-from braid.kernels.side import Side
-from braid.kernels.spec import TIME, JoinType
+from braid.core.columns import TIME
+from braid.core.side import Side
+from braid.kernels.join.spec import JoinType
 from braid.plan.serialise import dumps, loads
 from braid.plan.stages import JoinStage, LookupColumn, Plan, SlicerStage, TimeColumn
 from tests.plan.interpreter import connection, run, to_duckdb

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from braid.api import FORMATS, compile_text, explain
-from braid.errors import SchemaError
-from braid.kernels.spec import JoinType
+from braid.core.errors import SchemaError
+from braid.kernels.join.spec import JoinType
 from braid.plan.serialise import dumps, loads, plan_from_json, plan_to_json
 from braid.plan.stages import JoinStage, SlicerStage
 from tests.plan.programs import other_programs, programs

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from braid.lang.compiler import compile_text
-from braid.plan.planner import RULES, Rule, rewrite
-from braid.plan.pql import print_query
-from braid.plan.rules.separate_sides import separate_sides
+from braid.plan.logical.planner import RULES, Rule, rewrite
+from braid.plan.logical.rules.separate_sides import separate_sides
+from braid.plan.show.pql import print_query
 from tests.plan import fixtures
 from tests.plan.oracle import answer, rows
 from tests.plan.programs import other_programs, programs, random_inputs

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from braid.home import Home
+from braid.home.paths import Home
 
 QUICK = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -18,7 +18,7 @@ QUICK = {
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[object]:
-    from braid.spark.session import open_session
+    from braid.spark.processes.session import open_session
 
     session = open_session(master="local[2,4]", settings=QUICK)
     yield session

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from braid.data import publish
-from braid.home import Home
+from braid.api.data import publish
+from braid.home.paths import Home
 from braid.stores.lookup import LookupStore
 from tests.spark.oracle import START, differences, read
 from tests.spark.questions import Streams, one_to_one
@@ -172,7 +172,7 @@ class Feed:
                 for number in range(self.rows_per_second)
             ]
             rows += fresh
-            publish(self.home, name, fresh)
+            publish(name, fresh, self.home)
         self.seconds += 1
 
 

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from braid import api
-from braid.home import Home
+from braid.home.paths import Home
 from braid.log.log import Log
 
 START = 1_700_000_000

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from braid import api
-from braid.data import publish, read
-from braid.errors import RunError
-from braid.home import Home
+from braid.api.data import publish, read
+from braid.core.errors import RunError
+from braid.home.paths import Home
 from braid.plan.stages import Plan
 from tests.contents import contents
 from tests.spark.oracle import Case, differences, generate
@@ -37,7 +37,7 @@ def drain(spark: object, home: Home, program: Plan, **more: object) -> object:
 
 
 def letters(home: Home, application: str) -> list[tuple[str, str, str]]:
-    rows = read(home, f"{application}.dead_letter").to_pylist()
+    rows = read(f"{application}.dead_letter", home).to_pylist()
     return sorted((row["stage"], row["reason"], row["raw"]) for row in rows)
 
 
@@ -81,7 +81,7 @@ def test_inputs_and_outputs_of_every_kind(spark: object, home: Home, tmp_path: P
         f"SELECT k, x, y, hour FROM read_parquet('{lake}/**/*.parquet', hive_partitioning = true) ORDER BY k"
     ).fetchall()
     assert [(k, x, y, int(hour)) for k, x, y, hour in found] == [(1, 0.5, "ü", 10), (2, 1.5, "v", 10)]
-    assert [(row["k"], row["z"]) for row in read(home, "files").to_pylist()] == [(2, "P")]
+    assert [(row["k"], row["z"]) for row in read("files", home).to_pylist()] == [(2, "P")]
     assert sorted((row["k"], row["m"]) for row in map(json.loads, shown)) == [(2, 21), (3, 31)]
     assert [(reason, raw[:22]) for _, reason, raw in letters(home, "kinds")] == [
         ("malformed_json", "[1, 2]"),
@@ -106,7 +106,7 @@ def rows(start: int, stop: int, **more: object) -> list[dict[str, object]]:
 
 
 def test_bad_records_become_letters_and_nothing_else_is_lost(spark: object, home: Home) -> None:
-    publish(home, "r", rows(0, 3))
+    publish("r", rows(0, 3), home)
     bad = [
         "not json",
         '{"id": 7, "t": 1700000001}',
@@ -115,9 +115,9 @@ def test_bad_records_become_letters_and_nothing_else_is_lost(spark: object, home
         '{"id": 9, "t": 9999999999, "k": "k1"}',
         '{"id": 10, "t": 1700000001, "k": null}',
     ]
-    publish(home, "l", [*rows(0, 3), *bad])
+    publish("l", [*rows(0, 3), *bad], home)
     handle = drain(spark, home, plan(JOIN.format(**DEFAULTS)))
-    out = {(row["lid"], row["rid"]) for row in read(home, "out").to_pylist()}
+    out = {(row["lid"], row["rid"]) for row in read("out", home).to_pylist()}
     assert out == {(0, 0), (1, 1), (2, 2), (8, None), (9, None), (10, None)}
     assert [(stage, reason) for stage, reason, _ in letters(home, "app")] == [
         ("j.left", "invalid_time"),
@@ -138,12 +138,12 @@ def test_bad_records_become_letters_and_nothing_else_is_lost(spark: object, home
 
 def test_a_restart_goes_on_and_an_update_adds_a_column(spark: object, home: Home) -> None:
     first = plan(JOIN.format(**DEFAULTS))
-    publish(home, "l", rows(0, 200, x=1))
-    publish(home, "r", rows(0, 100))
+    publish("l", rows(0, 200, x=1), home)
+    publish("r", rows(0, 100), home)
     with api.run(first, home.root, spark=spark) as running:
         running.process_available()
     assert not running.is_active
-    publish(home, "r", rows(100, 200))
+    publish("r", rows(100, 200), home)
     appended = {**DEFAULTS, "column": ", x bigint", "select": ", l.x AS x"}
     second = plan(JOIN.format(**appended))
     before = contents(home)
@@ -155,17 +155,17 @@ def test_a_restart_goes_on_and_an_update_adds_a_column(spark: object, home: Home
     assert contents(home) == before
     with api.run(second, home.root, spark=spark) as running:
         running.process_available()
-    publish(home, "l", rows(200, 300, x=2))
-    publish(home, "r", rows(200, 300))
+    publish("l", rows(200, 300, x=2), home)
+    publish("r", rows(200, 300), home)
     drain(spark, home, second)
-    found = read(home, "out").to_pylist()
+    found = read("out", home).to_pylist()
     assert sorted((row["lid"], row["rid"]) for row in found) == [(n, n) for n in range(300)]
     assert {row["x"] for row in found if row["lid"] >= 200} == {2}
-    publish(home, "l", rows(300, 310, x=3))
-    publish(home, "r", rows(300, 305))
+    publish("l", rows(300, 310, x=3), home)
+    publish("r", rows(300, 305), home)
     drain(spark, home, second)
     late = sorted(
-        (row["lid"], row["rid"] or -1) for row in read(home, "out").to_pylist() if row["lid"] >= 300
+        (row["lid"], row["rid"] or -1) for row in read("out", home).to_pylist() if row["lid"] >= 300
     )
     assert late == [(n, n if n < 305 else -1) for n in range(300, 310)]
 
@@ -173,19 +173,19 @@ def test_a_restart_goes_on_and_an_update_adds_a_column(spark: object, home: Home
 def test_an_idle_application_writes_nothing_and_a_silent_stream_holds_up_nobody(
     spark: object, home: Home
 ) -> None:
-    publish(home, "l", rows(0, 400))
+    publish("l", rows(0, 400), home)
     with api.run(
         plan(JOIN.format(**DEFAULTS)), home.root, spark=spark, options={"idle_timeout": 0}
     ) as running:
         running.process_available()
         running.process_available()
-        emitted = read(home, "out").num_rows
+        emitted = read("out", home).num_rows
         files = sorted(str(path) for path in (home.root / "log").rglob("*") if path.is_file())
         for _ in range(3):
             running.process_available()
         assert sorted(str(path) for path in (home.root / "log").rglob("*") if path.is_file()) == files
     assert emitted > 0
-    assert all(row["rid"] is None for row in read(home, "out").to_pylist())
+    assert all(row["rid"] is None for row in read("out", home).to_pylist())
 
 
 def test_killed_workers_and_lost_caches_change_nothing(spark: object, home: Home) -> None:
@@ -200,18 +200,21 @@ def test_killed_workers_and_lost_caches_change_nothing(spark: object, home: Home
         """Kill all workers, those of the join with its cache among them, whenever it has done something."""
         if line["stage"] != "j":
             return
-        (nursery,) = (one for one in psutil.Process().children() if "braid.spark.nursery" in one.cmdline())
-        for process in [worker for daemon in nursery.children() for worker in daemon.children()]:
+        (nursery,) = (
+            one for one in psutil.Process().children() if "braid.spark.processes.nursery" in one.cmdline()
+        )
+        for daemon in nursery.children():
             with suppress(psutil.NoSuchProcess):
-                process.send_signal(signal.SIGKILL)
-                killed.append(process.pid)
+                for worker in daemon.children():
+                    worker.send_signal(signal.SIGKILL)
+                    killed.append(worker.pid)
 
     app = Application(
         api.compile_text(case.pql()).plan, home, spark=spark, drain=True, on_progress=kill_workers
     )
     app.start().wait()
     assert killed
-    assert differences(read(home, "broken.out"), case.sql(), streams) == []
+    assert differences(read("broken.out", home), case.sql(), streams) == []
 
 
 def test_kafka_without_its_connector_says_what_to_do(spark: object, home: Home) -> None:

@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from braid import api
-from braid.errors import LogError
-from braid.kernels.spec import HASH, TIME
+from braid.core.columns import HASH, NOTE, TIME
+from braid.core.errors import LogError
+from braid.engine.notes import Notes
 from braid.log import hash_rows
 from braid.plan.stages import Projection, SlicerStage
-from braid.spark.arrowexpr import compile_column, compile_columns
-from braid.spark.arrowslicer import NOW, PATH, ArrowSlicer
-from braid.spark.notes import NOTE, Notes
+from braid.spark.slicers.arrow_expressions import compile_column, compile_columns
+from braid.spark.slicers.arrow_files import NOW, PATH, ArrowSlicer
 
 MICROS = pa.timestamp("us", tz="UTC")
 SOURCE = pa.schema([("a", pa.int64()), ("s", pa.string()), ("two words", pa.string())])

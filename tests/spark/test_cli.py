@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from braid import api
-from braid.home import Home
+from braid.home.paths import Home
 
 pytestmark = pytest.mark.spark
 

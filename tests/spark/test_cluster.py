@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from braid.home import Home, read_json
+from braid.home.paths import Home, read_json
 from tests.spark.oracle import Case, differences, generate, publish, read
 
 pytestmark = pytest.mark.spark
@@ -76,7 +76,7 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    from braid.spark.java import ensure_java
+    from braid.spark.processes.java import ensure_java
 
     folder = tmp_path_factory.mktemp("cluster")
     python = bare_python(folder)

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from braid import api
-from braid.data import publish
-from braid.home import Home
+from braid.api.data import publish
+from braid.home.paths import Home
 from braid.stores.lookup import LookupStore, load_file
 from tests.spark.oracle import differences, read
 
@@ -61,7 +61,7 @@ def run(spark: object, home: Home, name: str) -> dict[str, list[dict[str, object
     streams = {}
     for file in sorted((EXAMPLES / name).glob("*.jsonl")):
         rows = [json.loads(line) for line in file.read_text().splitlines()]
-        publish(home, file.stem, rows)
+        publish(file.stem, rows, home)
         streams[file.stem] = [{**row, "t": _millis(row["t"])} for row in rows]
     for file in (EXAMPLES / name).glob("*.csv"):
         load_file(LookupStore(home.root), file, file.stem, ["user_id"], now_us=time.time_ns() // 1000)

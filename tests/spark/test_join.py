@@ -13,14 +13,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from braid.home import Home
-from braid.kernels.join import open_join
-from braid.kernels.side import Side
-from braid.kernels.spec import (
-    HASH,
-    KEY,
-    MAX_TIME,
-    TIME,
+from braid.core.columns import HASH, KEY, TIME
+from braid.core.side import Side
+from braid.core.times import MAX_TIME
+from braid.engine.notes import Notes
+from braid.home.paths import Home
+from braid.kernels.join.kernel import open_join
+from braid.kernels.join.spec import (
     AnySpec,
     JoinSpec,
     JoinType,
@@ -30,10 +29,9 @@ from braid.kernels.spec import (
     SeriesSpec,
 )
 from braid.log.reader import Reader
-from braid.spark import join as operator
-from braid.spark.join import Stepper, decode
-from braid.spark.notes import Notes
-from braid.spark.processor import JoinConfig, JoinProcessor
+from braid.spark.operators import join as operator
+from braid.spark.operators.join import Stepper, decode
+from braid.spark.operators.processor import JoinConfig, JoinProcessor
 
 SCHEMA = pa.schema([(HASH, pa.int64()), (TIME, pa.int64()), (f"{KEY}0", pa.string()), ("id", pa.int64())])
 OUTPUT = (OutputColumn("l", Side.LEFT, "id"), OutputColumn("r", Side.RIGHT, "id"))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from braid import api
-from braid.errors import BraidError
-from braid.home import Home
+from braid.core.errors import BraidError
+from braid.home.paths import Home
 from tests.spark.oracle import differences, read
 from tests.spark.questions import (
     DISORDER,

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from braid import api
-from braid.data import read
-from braid.home import Home
-from braid.spark.metrics import read_metrics
+from braid.api.data import read
+from braid.home.metrics import read_metrics
+from braid.home.paths import Home
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -55,6 +55,6 @@ def test_the_stream_ahead_waits(spark: object, home: Home) -> None:
     api.run(plan, home.root, spark=spark, drain=True).wait()
     lines = read_metrics(home.application("lag").metrics_file("j"))
     assert max(line["pending_right"] for line in lines) <= (WINDOW + SLACK) * rate + 2 * CHUNK
-    out = read(home, "out")
+    out = read("out", home)
     assert out.num_rows == ROWS
     assert out["lid"].to_pylist() == out["rid"].to_pylist()

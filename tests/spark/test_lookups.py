@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from braid import api
-from braid.data import publish
-from braid.errors import RunError
-from braid.home import Home
+from braid.api.data import publish
+from braid.core.errors import RunError
+from braid.home.paths import Home
 from braid.plan.stages import Plan
 from braid.stores.lookup import LookupStore
 from tests.spark.oracle import START, differences, read
@@ -84,14 +84,14 @@ def test_a_table_that_an_application_keeps_is_read_by_it_and_by_another(spark: o
         'LEFT JOIN LOOKUP("latest") AS p ON p.k = b.k STORAGE SCRIBE(category = "own");'
         'CREATE TABLE latest AS SELECT k, t, x FROM prices STORAGE LASER(table = "latest", key = (k));'
     ).plan
-    publish(home, "prices", [{"t": START, "k": "a", "x": 1}, {"t": START + 9, "k": "a", "x": 2}])
-    publish(home, "prices", [{"t": START, "k": None, "x": 7}, {"t": START + 1, "k": "b", "x": 3}])
-    publish(home, "bids", [{"t": START, "k": k} for k in ("b", "c", None, "a")])
+    publish("prices", [{"t": START, "k": "a", "x": 1}, {"t": START + 9, "k": "a", "x": 2}], home)
+    publish("prices", [{"t": START, "k": None, "x": 7}, {"t": START + 1, "k": "b", "x": 3}], home)
+    publish("bids", [{"t": START, "k": k} for k in ("b", "c", None, "a")], home)
     handle = drain(spark, home, keeper)
     totals = handle.status["stages"]["latest"]["totals"]
     assert (totals["keys_written"], totals["superseded"], totals["null_keys"]) == (2, 1, 1)
-    publish(home, "prices", [{"t": START + 5, "k": "a", "x": 8}, {"t": START + 5, "k": "b", "x": 4}])
-    publish(home, "bids", [{"t": START, "k": "b"}])
+    publish("prices", [{"t": START + 5, "k": "a", "x": 8}, {"t": START + 5, "k": "b", "x": 4}], home)
+    publish("bids", [{"t": START, "k": "b"}], home)
     drain(spark, home, keeper)
     assert {row["k"]: row["x"] for row in rows_of(home, "latest")} == {"a": 2.0, "b": 4.0}
     own = [(row["k"], row["x"]) for row in read(home, "own").to_pylist()]
@@ -117,7 +117,7 @@ def test_rows_are_padded_after_a_wait_and_later_matches_are_counted(spark: objec
     question = Question("waits", text, "", within=None, chunk_rows=1)
     plan = api.compile_text(question.pql()).plan
     row = {"id": 1, "t": START * 1000, "k": "a"}
-    publish(home, "l", [row])
+    publish("l", [row], home)
 
     def totals() -> dict[str, int]:
         (join,) = (stage for stage in running.status["stages"].values() if stage["kind"] == "join")
@@ -133,13 +133,13 @@ def test_rows_are_padded_after_a_wait_and_later_matches_are_counted(spark: objec
         until(lambda: read(home, "waits.out").num_rows > 0)
         assert read(home, "waits.out").to_pylist() == [{"lid": 1, "rid": None}]
         assert totals()["matches_after_padding"] == 0
-        publish(home, "r", [{**row, "id": 2}])
+        publish("r", [{**row, "id": 2}], home)
         until(lambda: totals()["matches_after_padding"] > 0)
-        publish(home, "l", [{**row, "id": 3}, {**row, "id": 4, "k": "b"}])
+        publish("l", [{**row, "id": 3}, {**row, "id": 4, "k": "b"}], home)
         until(lambda: read(home, "waits.out").num_rows == 3)
     names = ("matches", "matches_after_padding", "padded_early_left")
     assert [totals()[name] for name in names] == [1, 1, 2]
-    publish(home, "r", [{**row, "id": 5}, {**row, "id": 6, "k": "b"}])
+    publish("r", [{**row, "id": 5}, {**row, "id": 6, "k": "b"}], home)
     running = drain(spark, home, plan)
     assert [totals()[name] for name in names] == [1, 2, 0]
     found = read(home, "waits.out").to_pylist()

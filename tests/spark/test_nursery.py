@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from braid.spark import nursery
-from braid.spark.nursery import launcher
+from braid.spark.processes import nursery
+from braid.spark.processes.nursery import launcher
 
 SHOW = """
 import os, sys

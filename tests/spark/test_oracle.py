@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from braid.home import Home
+from braid.home.paths import Home
 from tests.spark.oracle import Case, compile_case, differences, generate, publish, read
 
 pytestmark = pytest.mark.spark

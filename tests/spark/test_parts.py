@@ -11,23 +11,24 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from braid.config import AppConfig
-from braid.errors import LogError
-from braid.eventtime.chunk import Position
+from braid.core.columns import HASH, NOTE, TIME
+from braid.core.config import AppConfig
+from braid.core.errors import LogError
+from braid.core.positions import Position
+from braid.core.times import MAX_TIME
+from braid.engine import dead_letters as deadletter
+from braid.engine.counters import merge
+from braid.engine.notes import COUNTS, DROP, Notes, note_array, text_note
 from braid.eventtime.offset import Offset, SideOffset
-from braid.home import Home
-from braid.kernels.spec import HASH, MAX_TIME, TIME
+from braid.home.paths import Home
 from braid.log.layout import commit_path
 from braid.log.records import Commit, seal_commit
 from braid.log.writer import write_file
-from braid.spark import deadletter
-from braid.spark.category import CategoryStreamReader, Piece
-from braid.spark.counts import merge
-from braid.spark.notes import COUNTS, DROP, NOTE, Notes, note_array, text_note
-from braid.spark.pace import PaceConfig, PacedReader, Reference, drained
-from braid.spark.slots import murmur3, slots
-from braid.spark.table import TableWriter
-from braid.spark.writer import BlockWriter, WriterConfig
+from braid.spark.operators.state_keys import murmur3, slots
+from braid.spark.sinks.blocks import BlockWriter, WriterConfig
+from braid.spark.sinks.table import TableWriter
+from braid.spark.sources.category import CategoryStreamReader, Piece
+from braid.spark.sources.steps import PaceConfig, PacedReader, Reference, drained
 
 
 def test_state_keys_spread_evenly_by_sparks_hash() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from braid.errors import RunError
-from braid.spark import shipping
-from braid.spark.reach import explained, look
+from braid.core.errors import RunError
+from braid.spark.processes import shipping
+from braid.spark.processes.executor_check import explained, look
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,7 @@ class Other(Distribution):
 def test_the_package_is_named_by_its_content_and_can_be_imported() -> None:
     package = shipping.package_file()
     assert package == shipping.package_file()
-    code = "import braid.errors; print(braid.errors.__file__)"
+    code = "import braid.core.errors; print(braid.core.errors.__file__)"
     found = subprocess.run(
         [sys.executable, "-S", "-c", code],
         env={"PYTHONPATH": str(package)},
@@ -93,7 +93,7 @@ def test_the_driver_finds_its_own_python_by_a_name_that_others_have(
 
 def test_a_daemon_of_another_python_says_so() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "braid.spark.daemon", "pyspark.worker"],
+        [sys.executable, "-m", "braid.spark.processes.daemon", "pyspark.worker"],
         env={**os.environ, shipping.NEEDED_PYTHON: "3.4"},
         capture_output=True,
         text=True,

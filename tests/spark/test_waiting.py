@@ -10,16 +10,16 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from braid.config import AppConfig
-from braid.errors import RunError
-from braid.eventtime.chunk import MAX_TIME
-from braid.home import Home
-from braid.kernels.spec import HASH, TIME
-from braid.spark import pace
-from braid.spark.counts import merge
-from braid.spark.marks import JoinMarks, SlicerMarks, read_marks
-from braid.spark.pace import PaceConfig, PacedReader, Reference
-from braid.spark.waiting import PATIENCE, Full, padding_due
+from braid.core.columns import HASH, TIME
+from braid.core.config import AppConfig
+from braid.core.errors import RunError
+from braid.core.times import MAX_TIME
+from braid.engine.counters import merge
+from braid.engine.output_watermarks import JoinMarks, SlicerMarks, read_marks
+from braid.engine.waiting import PATIENCE, Full, padding_due
+from braid.home.paths import Home
+from braid.spark.sources import steps as pace
+from braid.spark.sources.steps import PaceConfig, PacedReader, Reference
 
 SECOND = 1_000_000
 SCHEMA = pa.schema([(HASH, pa.int64()), (TIME, pa.int64())])

@@ -3,11 +3,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from braid.config import AppConfig
-from braid.errors import ConfigError
-from braid.kernels.spec import JoinType, MatchMode
+from braid.core.config import AppConfig
+from braid.core.errors import ConfigError
+from braid.core.times import DAY, HOUR, MINUTE, SECOND
+from braid.kernels.join.spec import JoinType, MatchMode
 from braid.testing import Simulation, Stream, batch_matched, measure, search_sessions, simulate
-from braid.testing.streams import DAY, HOUR, MINUTE, MONDAY, SECOND, Outage, ServerLike, cut
+from braid.testing.streams import MONDAY, Outage, ServerLike, cut
 from braid.testing.workloads import SEARCH_BOUNDS, arrived_before, merged
 
 WINDOW = (-60 * MINUTE, 10 * MINUTE)

@@ -3,22 +3,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from braid.errors import ConfigError
+from braid.core.errors import ConfigError
+from braid.core.times import DAY, HOUR, MINUTE, SECOND
 from braid.eventtime.ascending import Ascending
 from braid.testing.accuracy import measure
-from braid.testing.streams import (
-    DAY,
-    HOUR,
-    MINUTE,
-    MONDAY,
-    SECOND,
-    ClientLike,
-    Outage,
-    ServerLike,
-    chunk_times,
-    cut,
-    week,
-)
+from braid.testing.streams import MONDAY, ClientLike, Outage, ServerLike, chunk_times, cut, week
 
 ROWS = 100_000
 

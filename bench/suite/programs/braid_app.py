@@ -11,11 +11,11 @@ from suite.oracle import answer_sql
 from suite.spec import Query
 
 from braid import api
-from braid.data import read_batches
-from braid.home import Home
+from braid.api.data import read_batches
+from braid.home.metrics import read_metrics
+from braid.home.paths import Home
 from braid.plan.stages import Plan
-from braid.spark.metrics import read_metrics
-from braid.spark.session import open_session
+from braid.spark.processes.session import open_session
 
 PROGRAM = """
 CREATE APPLICATION bench{options};
@@ -77,7 +77,7 @@ def answer(given: Job, home: Home) -> dict[str, int]:
     """Count what the category holds, after the clock has stopped."""
     totals = [0, 0, 0]
     with duckdb.connect(config={"threads": 1}) as connection:
-        for batch in read_batches(home, "result"):
+        for batch in read_batches("result", home):
             connection.register("part", batch)
             (row,) = connection.execute(answer_sql(given.query, "SELECT * FROM part")).fetchall()
             totals = [total + int(value) for total, value in zip(totals, row[:3], strict=True)]

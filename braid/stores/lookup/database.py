@@ -28,7 +28,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from braid.errors import CorruptError, StoreError
+from braid.core.errors import CorruptError, StoreError
 from braid.stores.lookup.keys import DATA
 from braid.stores.lookup.rows import ENCODED
 

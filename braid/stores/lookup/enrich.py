@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from braid.errors import SchemaError
+from braid.core.errors import SchemaError
 from braid.stores.lookup.keys import plain
 from braid.stores.lookup.store import LookupStore
 from braid.stores.lookup.table import LookupTable

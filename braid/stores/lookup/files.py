@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import csv, json, parquet
 
-from braid.errors import SchemaError, StoreError
+from braid.core.errors import SchemaError, StoreError
 from braid.stores.lookup.incoming import Rows
 from braid.stores.lookup.rows import check_columns
 from braid.stores.lookup.settings import Settings, declare, evolve

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from braid.errors import SchemaError
+from braid.core.errors import SchemaError
 from braid.stores.lookup.database import Database
 from braid.stores.lookup.keys import KeyCodec, Keys, family, plain
 from braid.stores.lookup.rows import Ints, Mask

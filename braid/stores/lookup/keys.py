@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from braid.errors import SchemaError
+from braid.core.errors import SchemaError
 from braid.log.hashing import hash_rows
 from braid.stores.lookup.rows import Ints, Mask, RowCodec
 

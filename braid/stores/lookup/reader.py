@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from braid.errors import CorruptError, SchemaError, StoreError
+from braid.core.errors import CorruptError, SchemaError, StoreError
 from braid.stores.lookup.cache import RowCache
 from braid.stores.lookup.database import VERSION, Database, block_cache
 from braid.stores.lookup.keys import KeyCodec, Keys

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from braid.errors import CorruptError, SchemaError
+from braid.core.errors import CorruptError, SchemaError
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]

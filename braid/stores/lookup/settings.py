@@ -11,7 +11,7 @@ from typing import TypedDict
 
 import pyarrow as pa
 
-from braid.errors import ConfigError, SchemaError, StoreError
+from braid.core.errors import ConfigError, SchemaError, StoreError
 from braid.log.hashing import hash_rows
 from braid.log.sealed import FORMAT, check_format, seal, unseal
 from braid.log.storage import Storage

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from braid.errors import StoreError
+from braid.core.errors import StoreError
 from braid.log.layout import check_name
 from braid.stores.lookup.incoming import Rows
 from braid.stores.lookup.reader import CACHE_BYTES

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from braid.errors import CorruptError
+from braid.core.errors import CorruptError
 from braid.stores.lookup.rows import Ints, RowCodec
 
 NEVER = int(np.iinfo(np.int64).min)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from braid.errors import BraidError, StoreError
+from braid.core.errors import BraidError, StoreError
 from braid.log.layout import TEMP_PREFIX
 from braid.log.storage import Storage, naming
 from braid.stores.lookup.database import NO_KEYS, SWEPT, VERSION, WRITER, Database

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from braid.errors import SchemaError, StoreError
+from braid.core.errors import SchemaError, StoreError
 from braid.stores.lookup import LookupStore, apply, enrich
 from tests.stores.lookup.samples import KEY, VALUE, create, users
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from braid.errors import SchemaError, StoreError
+from braid.core.errors import SchemaError, StoreError
 from braid.stores.lookup import LookupStore, load_file
 from tests.stores.lookup.samples import create, ids, scores, users
 

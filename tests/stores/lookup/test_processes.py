@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import braid
-from braid.errors import CorruptError, StoreError
+from braid.core.errors import CorruptError, StoreError
 from braid.stores.lookup import LookupStore
 from braid.stores.lookup.settings import FILE, Settings
 from tests.stores.lookup.samples import create, every, ids, scores, users

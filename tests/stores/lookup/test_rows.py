@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from braid.errors import CorruptError, SchemaError
+from braid.core.errors import CorruptError, SchemaError
 from braid.stores.lookup.keys import KeyCodec
 from braid.stores.lookup.rows import RowCodec, check_columns
 from braid.stores.lookup.values import NEVER, ValueCodec

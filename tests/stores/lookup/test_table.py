@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.errors import ConfigError, LogError, SchemaError, StoreError
+from braid.core.errors import ConfigError, LogError, SchemaError, StoreError
 from braid.stores.lookup import LookupStore, keys
 from tests.stores.lookup.samples import KEY, TYPES, VALUE, batches, create, every, ids, rows_of, scores, users
 

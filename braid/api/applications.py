@@ -1,0 +1,74 @@
+"""Applications: start them, and see what they are doing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from braid.api.programs import load_plan
+from braid.home.paths import Home, HomeLike, read_json
+from braid.plan.stages import Plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession  # noqa: TID251  only a name for the type checker
+
+    from braid.spark.app import Application
+
+
+def run(
+    program: str | Path | Plan,
+    home: HomeLike = None,
+    *,
+    spark: SparkSession | None = None,
+    options: Mapping[str, object] | None = None,
+    drain: bool = False,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    on_progress: Callable[[dict[str, object]], None] | None = None,
+) -> Application:
+    """Start an application, or go on with one, and return its handle.
+
+    Parameters
+    ----------
+    program
+        A file with a PQL program or a plan as JSON, or a plan.
+    home
+        Folder of the log and of applications; `$BRAID_HOME`, or `braid-home` in the working directory.
+    spark
+        An existing session, as in a notebook; otherwise Spark is started, and stopped in the end.
+    options
+        Options that override those of the program.
+    drain
+        Whether to work off everything available, close all windows and end.
+    master, settings
+        For a new Spark application: where it runs, and further settings.
+    on_progress
+        Called with the metrics of every micro-batch.
+    """
+    from braid.spark.app import Application
+
+    plan = program if isinstance(program, Plan) else load_plan(program)
+    application = Application(
+        plan,
+        Home.at(home),
+        spark=spark,
+        options=options,
+        drain=drain,
+        master=master,
+        settings=settings,
+        on_progress=on_progress,
+    )
+    return application.start()
+
+
+def status(home: HomeLike = None) -> list[dict[str, object]]:
+    """What the applications of a home are doing, or did last, with their last metrics."""
+    found = []
+    for application in Home.at(home).applications():
+        value = read_json(application.status_file)
+        if isinstance(value, dict):
+            if not application.is_running() and value["state"] in ("starting", "running", "draining"):
+                value["state"] = "killed"
+            found.append(value)
+    return found

@@ -1,0 +1,1 @@
+"""The words that every layer uses: errors, options, sides, positions, times, JSON."""

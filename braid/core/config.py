@@ -1,0 +1,107 @@
+"""Options of an application: names, types, defaults and meanings, in one place."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from braid.core.errors import ConfigError
+
+_UNITS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "ms": 1_000,
+    "second": 1_000_000,
+    "s": 1_000_000,
+    "minute": 60_000_000,
+    "min": 60_000_000,
+    "m": 60_000_000,
+    "hour": 3_600_000_000,
+    "h": 3_600_000_000,
+    "day": 86_400_000_000,
+    "d": 86_400_000_000,
+}
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
+
+
+def parse_duration(value: object) -> int:
+    """Microseconds of `'90 seconds'`, `'1.5 hours'`, `'30s'`; plain numbers are seconds."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return round(value * 1_000_000)
+    text = str(value).lower()
+    if text.strip().replace(".", "", 1).isdigit():
+        return round(float(text) * 1_000_000)
+    match = _DURATION.fullmatch(text)
+    unit = "" if match is None else match[2] if match[2] in _UNITS else match[2].removesuffix("s")
+    if match is None or unit not in _UNITS:
+        raise ValueError(f"{value!r} is not a duration such as '90 seconds', '30 minutes' or '3 hours'")
+    return round(float(match[1]) * _UNITS[unit])
+
+
+Duration = Annotated[int, BeforeValidator(parse_duration)]
+"""Microseconds, written as text with a unit."""
+
+
+class AppConfig(BaseModel):
+    """What `CREATE APPLICATION ... WITH (...)` and `--set` accept."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    shards: int = Field(8, ge=1, le=4096, description="Shards that each join input is split into.")
+    chunk_rows: int = Field(65_536, ge=1, description="Rows per chunk, the unit in which input is admitted.")
+    batch_rows: int = Field(
+        1_000_000, ge=1, description="Most rows a join admits per micro-batch; grows under backlog."
+    )
+    stream_time: Literal["calibrated", "ascending"] = Field(
+        "calibrated", description="Stream-time estimator."
+    )
+    percentile: float | None = Field(
+        None,
+        gt=0,
+        lt=50,
+        description="Share of rows, in percent, that may arrive behind stream time. By default 5 for a "
+        "stream whose late rows find their partners in the log, else 1.",
+    )
+    slack: Duration = Field(
+        60_000_000, ge=0, description="How far one stream may run ahead of where the other one needs it."
+    )
+    idle_timeout: Duration = Field(
+        30_000_000, ge=0, description="Silence after which a stream stops holding back the other one."
+    )
+    max_future: Duration = Field(
+        7 * 86_400_000_000, ge=0, description="Event times further ahead of the wall clock are invalid."
+    )
+    max_per_key: int | None = Field(None, ge=1, description="Most pending rows per key and side.")
+    max_buffered_rows: int | None = Field(
+        None,
+        ge=1,
+        description="Most rows that a join buffers; input pauses there, and the join fails if it must.",
+    )
+    late_lookup: bool = Field(True, description="Whether late rows look for partners in the log.")
+    retention: Duration = Field(48 * 3_600_000_000, ge=0, description="Age up to which the log is kept.")
+    trigger: Duration = Field(0, ge=0, description="Least time between micro-batches; 0 is back to back.")
+
+
+def parse_options(options: Mapping[str, object]) -> AppConfig:
+    """Check options by name and value; raise one `ConfigError` that names what is wrong and what is valid."""
+    for name in options:
+        if name not in AppConfig.model_fields:
+            close = difflib.get_close_matches(name, AppConfig.model_fields, n=1)
+            raise ConfigError(
+                f"unknown option {name!r}",
+                hint=(f"did you mean {close[0]!r}? " if close else "")
+                + f"valid options: {', '.join(sorted(AppConfig.model_fields))}",
+            )
+    try:
+        return AppConfig.model_validate(dict(options))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0])
+        raise ConfigError(
+            f"option {name!r} is {options[name]!r}: {first['msg']}",
+            hint=str(AppConfig.model_fields[name].description),
+        ) from None

@@ -1,0 +1,1 @@
+"""What runs, without Spark: admission, steps, counters, notes, dead letters and output watermarks."""

@@ -1,0 +1,84 @@
+"""Notes: how dead letters and metrics travel with the rows of a query to its sink.
+
+A query has one sink, and only what reaches the sink is exactly once. So every row has one more text column,
+NULL for ordinary rows. A note says what is wrong with its row or, on a row of its own, what a join counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from braid.core.columns import NOTE
+
+SEPARATOR = "\x1f"
+"""Between flag, reason, detail and raw record of a note."""
+KEEP = "+"
+"""Flag of a row that goes on although something is wrong with it."""
+DROP = "-"
+"""Flag of a row that only its note survives."""
+COUNTS = "#"
+"""Flag of a note that holds counters as JSON in its detail."""
+FILE = "@"
+"""Flag of a note that holds the entry of a file which a worker has written itself."""
+
+
+def note_array(flag: str, reasons: pa.Array, details: pa.Array, raw: pa.Array) -> pa.Array:
+    """Notes from their parts."""
+    return pc.binary_join_element_wise(
+        pa.repeat(flag, len(reasons)), reasons, details, raw, SEPARATOR, null_handling="replace"
+    )
+
+
+def text_note(flag: str, text: str) -> str:
+    """The note of counters or of a file, in JSON."""
+    return SEPARATOR.join([flag, "", text, ""])
+
+
+@dataclass
+class Notes:
+    """Collects the notes of one task."""
+
+    letters: list[tuple[pa.Array, pa.Array, pa.Array]] = field(default_factory=list)
+    counts: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    rows: int = 0
+
+    def strip(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows to store, without their notes, which are kept here."""
+        for batch in batches:
+            notes = batch.column(NOTE)
+            self.rows += batch.num_rows
+            rows = batch.drop_columns([NOTE])
+            if notes.null_count < len(notes):
+                rows = rows.filter(self._take(notes))
+            if rows.num_rows:
+                yield rows
+
+    def _take(self, notes: pa.Array) -> pa.Array:
+        """Keep the notes; which rows go on."""
+        noted = notes.is_valid()
+        parts = pc.split_pattern(notes.drop_null(), SEPARATOR, max_splits=3)
+        flag, reason, detail, raw = (pc.list_element(parts, index) for index in range(4))
+        letter = pc.is_in(flag, pa.array([KEEP, DROP]))
+        if pc.any(letter).as_py():
+            self.letters.append((reason.filter(letter), detail.filter(letter), raw.filter(letter)))
+        self.counts += detail.filter(pc.equal(flag, COUNTS)).to_pylist()
+        self.files += detail.filter(pc.equal(flag, FILE)).to_pylist()
+        return pc.replace_with_mask(pc.invert(noted), noted, pc.equal(flag, KEEP))
+
+    def reasons(self) -> dict[str, int]:
+        """How many letters there are for each reason."""
+        total: dict[str, int] = {}
+        for reason, _, _ in self.letters:
+            for entry in reason.value_counts().to_pylist():
+                total[entry["values"]] = total.get(entry["values"], 0) + entry["counts"]
+        return total
+
+    def columns(self) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """Reasons, details and raw records of all letters."""
+        first, second, third = (pa.concat_arrays(list(part)) for part in zip(*self.letters, strict=True))
+        return first, second, third

@@ -1,0 +1,116 @@
+"""Watermarks of the commits that a stage writes: what it has read, held back by what it still buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from braid.core.columns import TIME
+from braid.core.side import Side
+from braid.core.times import MAX_TIME, shift_time
+from braid.engine.counters import Counts
+from braid.eventtime.propagated import output_watermarks
+from braid.log.shared import reader
+from braid.plan.stages import JoinStage, SlicerStage, Stage
+
+
+@dataclass(frozen=True)
+class SlicerMarks:
+    """Watermarks that a slicer passes on.
+
+    Parameters
+    ----------
+    source
+        The category that it reads.
+    columns
+        What it writes, with the column of the source whose watermark holds for it.
+    """
+
+    source: str
+    columns: tuple[tuple[str, str], ...]
+
+    def of(self, root: str, offset: Mapping[str, Any], counts: Counts) -> dict[str, int]:
+        """The watermarks of the last commit that has been read whole, up to and with a micro-batch."""
+        log = reader(root, self.source)
+        if offset["commit"] <= log.first:
+            return {}
+        marks = log.commit(offset["commit"] - 1).watermarks
+        return {column: marks[origin] for column, origin in self.columns if origin in marks}
+
+
+@dataclass(frozen=True)
+class JoinMarks:
+    """Watermarks of the event times in a join's output.
+
+    Parameters
+    ----------
+    left, right
+        The categories that it reads.
+    bounds
+        Its lower and upper bound.
+    columns
+        What it writes, with the side and the column that it comes from, and how far that may lie before
+        the side's event time.
+    """
+
+    left: str
+    right: str
+    bounds: tuple[int, int]
+    columns: tuple[tuple[str, str, str, int], ...]
+
+    def of(self, root: str, offset: Mapping[str, Any], counts: Counts) -> dict[str, int]:
+        """Each is the lesser of what came in with the last commit and of what waits in the join.
+
+        Of what waits, the shards have told the least value, or it follows from the stream times.
+        """
+        at = offset["at"]
+        times = output_watermarks(at["left"]["stream_time"], at["right"]["stream_time"], *self.bounds)
+        held = counts.get("held", {})
+        assert isinstance(held, dict)
+        marks = {}
+        for column, side, origin, lag in self.columns:
+            mark = shift_time(times[0] if side == "left" else times[1], -lag)
+            if origin != TIME:
+                came = self._incoming(root, side, at[side], origin)
+                if came is None:
+                    continue
+                mark = min(came, max(mark, held.get(f"{side}.{origin}", MAX_TIME)))
+            marks[column] = mark
+        return marks
+
+    def _incoming(self, root: str, side: str, at: Mapping[str, Any], column: str) -> int | None:
+        """The watermark of the last commit of a side that has been admitted whole."""
+        log = reader(root, self.left if side == "left" else self.right)
+        number = at["commit"]
+        if number >= log.first and at["chunk"] + 1 < len(log.commit(number).chunks):
+            number -= 1
+        return log.commit(number).watermarks.get(column) if number >= log.first else None
+
+
+Marks = SlicerMarks | JoinMarks
+
+
+def marks_of(stage: Stage) -> Marks | None:
+    """Where the watermarks of a stage come from."""
+    if isinstance(stage, SlicerStage):
+        return SlicerMarks(stage.source.name, stage.watermarks) if stage.watermarks else None
+    if not stage.watermarks:
+        return None
+    columns = tuple((c.column, c.side.value, c.input, c.lag) for c in stage.watermarks)
+    return JoinMarks(stage.left, stage.right, (stage.lower, stage.upper), columns)
+
+
+def carried_times(stage: JoinStage) -> tuple[tuple[Side, str], ...]:
+    """Time columns, besides those joined by, that hold back watermarks while they wait in a join."""
+    return tuple(dict.fromkeys((c.side, c.input) for c in stage.watermarks if c.input != TIME))
+
+
+def read_marks(value: Mapping[str, Any] | None) -> Marks | None:
+    """Read back what `dataclasses.asdict` gave, from JSON."""
+    if value is None:
+        return None
+    columns = tuple(tuple(column) for column in value["columns"])
+    if "source" in value:
+        return SlicerMarks(value["source"], columns)
+    return JoinMarks(value["left"], value["right"], tuple(value["bounds"]), columns)

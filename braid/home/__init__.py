@@ -1,0 +1,1 @@
+"""The home of applications: its paths, and the typed records of a run."""

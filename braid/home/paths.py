@@ -1,0 +1,153 @@
+"""The home of applications: the log, and a folder per application with its plan, checkpoints and metrics."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from braid.core.errors import RunError
+from braid.log.layout import check_name
+from braid.log.log import Log
+
+DEFAULT = "braid-home"
+"""Folder that is used when no home is named, in the working directory."""
+DEAD_LETTER = "dead_letter"
+
+
+def default_home() -> str:
+    """The home to use when none is named: `$BRAID_HOME`, or `braid-home` in the working directory."""
+    return os.environ.get("BRAID_HOME", DEFAULT)
+
+
+@dataclass(frozen=True)
+class Home:
+    """A folder that the driver and all executors see."""
+
+    root: Path
+
+    @classmethod
+    def at(cls, root: HomeLike = None) -> Home:
+        """The home at a path; it is made when something is first written."""
+        if isinstance(root, Home):
+            return root
+        return cls(Path(root or default_home()).expanduser().absolute())
+
+    @property
+    def log_root(self) -> str:
+        """Where the log's categories are."""
+        return str(self.root / "log")
+
+    def log(self) -> Log:
+        """The log."""
+        return Log(self.log_root)
+
+    def application(self, name: str) -> AppHome:
+        """The folder of an application."""
+        return AppHome(self, check_name(name, "application"))
+
+    def applications(self) -> list[AppHome]:
+        """All applications that were ever started here, by name."""
+        folder = self.root / "apps"
+        names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+        return [self.application(name) for name in names]
+
+
+HomeLike = Home | str | Path | None
+"""A home, its path, or None for the default one."""
+
+
+@dataclass(frozen=True)
+class AppHome:
+    """The folder of one application."""
+
+    home: Home
+    name: str
+
+    @property
+    def root(self) -> Path:
+        """The folder itself."""
+        return self.home.root / "apps" / self.name
+
+    @property
+    def plan_file(self) -> Path:
+        """The plan that runs, or ran last, as JSON."""
+        return self.root / "plan.json"
+
+    @property
+    def status_file(self) -> Path:
+        """What the application is doing, with the last metrics of every stage, as JSON."""
+        return self.root / "status.json"
+
+    @property
+    def dead_letter(self) -> str:
+        """The category of records that could not be used."""
+        return f"{self.name}.{DEAD_LETTER}"
+
+    def checkpoint(self, stage: str) -> Path:
+        """Spark's checkpoint of a stage."""
+        return self.root / "checkpoints" / check_name(stage, "stage")
+
+    def metrics_file(self, stage: str) -> Path:
+        """Metrics of a stage: one JSON line per micro-batch."""
+        return self.root / "metrics" / f"{check_name(stage, 'stage')}.jsonl"
+
+    def control_file(self, stage: str, what: str) -> Path:
+        """A small file by which the driver and a stage's source, in processes of their own, talk."""
+        return self.root / "control" / f"{check_name(stage, 'stage')}.{what}.json"
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Hold the application's lock, which ends with the process; raise `RunError` if another has it."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        with (self.root / "run.lock").open("a+") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RunError(
+                    f"application {self.name!r} is running already",
+                    where=str(self.root),
+                    hint="stop it first, or use another home",
+                ) from None
+            yield
+
+    def is_running(self) -> bool:
+        """Whether a process holds the application's lock."""
+        path = self.root / "run.lock"
+        if not path.exists():
+            return False
+        with path.open("a+") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a JSON file so that readers see the old or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+    with fresh.open("w") as file:
+        json.dump(value, file, separators=(",", ":"), sort_keys=True)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+
+
+def read_json(path: Path) -> object | None:
+    """The value of a JSON file; None if there is no such file."""
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return None
+    try:
+        value: object = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise RunError(f"not JSON: {error}", where=str(path), hint="remove the damaged file") from None
+    return value

@@ -1,0 +1,1 @@
+"""Joins of one shard, micro-batch by micro-batch."""

@@ -1,0 +1,448 @@
+"""The interval join of one shard, micro-batch by micro-batch.
+
+Notation: a left row at time t matches right rows with equal keys within `[t + lower, t + upper]`. Pending
+left rows are those with `t >= left floor = right stream time - upper`: later right rows may still match
+them. The right window holds the rows with `time >= right floor = left stream time + lower`. What a floor
+has passed is decided for good, and is in the log if a late row needs it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from braid.core.columns import HASH
+from braid.core.errors import StateError
+from braid.core.positions import Position
+from braid.core.side import Side
+from braid.core.times import FAR, MIN_TIME
+from braid.kernels.join.blocks import BlockSource, BlockStore
+from braid.kernels.join.buffer import EVICTED, GONE, MATCHED, PADDED, Buffer
+from braid.kernels.join.caps import overflow
+from braid.kernels.join.consume import assign
+from braid.kernels.join.emit import Emitter
+from braid.kernels.join.keys import check_key_type
+from braid.kernels.join.late_lookup import Found, find_late, look_back
+from braid.kernels.join.lost import Lost
+from braid.kernels.join.pairs import Pairs, batched, joined, near, reach, verify, window, within
+from braid.kernels.join.runs import Ints, Run, probe
+from braid.kernels.join.single_match import CHOICE, Candidates, best
+from braid.kernels.join.spec import JoinSpec, MatchMode
+from braid.kernels.join.state import JoinState, SideState, decode, encode
+from braid.kernels.join.step import Output, Step
+
+
+class IntervalJoin:
+    """Joins one shard. Everything but `state` is a cache of the log and can be lost at any time.
+
+    Parameters
+    ----------
+    spec
+        What to join.
+    source
+        Blocks of the shard.
+    state
+        What `snapshot` returned, to go on from there.
+    losses
+        Where to look for the matches that late rows of a side have lost, if not in `source`. One shard
+        looks in all blocks for a side that every shard reads whole, and the others, with None, do not.
+    """
+
+    def __init__(
+        self,
+        spec: JoinSpec,
+        source: BlockSource,
+        state: bytes | None = None,
+        losses: Mapping[Side, BlockSource | None] | None = None,
+    ) -> None:
+        self._spec = dataclasses.replace(spec, lower=_clamp(spec.lower), upper=_clamp(spec.upper))
+        self._source = source
+        self._losses = losses or {}
+        self._schemas = {side: source.schema(side) for side in Side}
+        for side in Side:
+            for name in spec.key_columns:
+                check_key_type(name, self._schemas[side].field(name).type)
+        extra = CHOICE if spec.match.waits else ()
+        self._left = Buffer(self._spec, self._schemas[Side.LEFT], extra)
+        self._right = Buffer(self._spec, self._schemas[Side.RIGHT])
+        self._last: dict[Side, Position | None] = {Side.LEFT: None, Side.RIGHT: None}
+        self._left_time = self._right_time = MIN_TIME
+        self._wall_time = 0
+        if state is not None:
+            self._restore(decode(state))
+
+    def step(self, step: Step) -> Output:
+        """Match new rows, emit what is certain, and forget what can no longer match."""
+        if step.left_time < self._left_time or step.right_time < self._right_time:
+            raise StateError(
+                f"stream times went back: left {self._left_time} -> {step.left_time}, "
+                f"right {self._right_time} -> {step.right_time}",
+                hint="steps must be replayed in order, from the state that belongs to them",
+            )
+        work = _Work(self, step)
+        work.match()
+        work.look_back()
+        work.choose()
+        work.decide()
+        work.pad_waiting()
+        self._left_time, self._right_time = step.left_time, step.right_time
+        self._wall_time = max(self._wall_time, step.wall_time)
+        for side, blocks in ((Side.LEFT, step.left), (Side.RIGHT, step.right)):
+            if blocks:
+                self._last[side] = max(blocks)
+            self.buffer(side).compact()
+        return work.output()
+
+    def snapshot(self) -> bytes:
+        """State as versioned bytes: block ranges and bits."""
+        choices: dict[str, Ints] = {}
+        if self._spec.match.waits:
+            left = self._left
+            pending = np.flatnonzero((left.extra["commit"] >= 0) & (left.flags < GONE))
+            choices = {"left": pending, **{name: left.extra[name][pending] for name in CHOICE}}
+        return encode(
+            JoinState(
+                left=self._side_state(Side.LEFT),
+                right=self._side_state(Side.RIGHT),
+                left_time=self._left_time,
+                right_time=self._right_time,
+                wall_time=self._wall_time,
+                choices=choices,
+            )
+        )
+
+    @property
+    def pending(self) -> dict[Side, int]:
+        """Rows per side that can still match."""
+        return {side: self.buffer(side).live for side in Side}
+
+    def buffer(self, side: Side) -> Buffer:
+        """The buffered rows of a side."""
+        return self._left if side is Side.LEFT else self._right
+
+    def _side_state(self, side: Side) -> SideState:
+        buffer = self.buffer(side)
+        return SideState(tuple(buffer.store.ids), buffer.flags, buffer.floor, self._last[side])
+
+    def _restore(self, state: JoinState) -> None:
+        self._left_time, self._right_time = state.left_time, state.right_time
+        self._wall_time = state.wall_time
+        for side, saved in ((Side.LEFT, state.left), (Side.RIGHT, state.right)):
+            blocks = [(block, self._source.read(side, block)) for block in saved.blocks]
+            rows = sum(batch.num_rows for _, batch in blocks)
+            if rows != len(saved.flags):
+                raise StateError(
+                    f"saved state knows {len(saved.flags)} {side} rows, but the log has {rows} for it",
+                    hint="the state belongs to another shard range or category; replay from the log",
+                )
+            self.buffer(side).restore(blocks, saved.flags, saved.floor)
+            self._last[side] = saved.last
+        if state.choices:
+            for name in CHOICE:
+                self._left.extra[name][state.choices["left"]] = state.choices[name]
+
+
+class _Work:
+    """The working set of one step of one join."""
+
+    def __init__(self, join: IntervalJoin, step: Step) -> None:
+        self._join = join
+        self._step = step
+        self._spec = join._spec
+        self._source = join._source
+        self._buffers = {side: join.buffer(side) for side in Side}
+        self._floors = {side: join.buffer(side).floor for side in Side}
+        self._first_new = {side: join.buffer(side).store.rows for side in Side}
+        self._emitter = Emitter(self._spec, join._schemas)
+        self._lost = Lost()
+        self._counts: Counter[str] = Counter()
+        self._candidates: list[Candidates] = []
+        blocks = {Side.LEFT: step.left, Side.RIGHT: step.right}
+        self._new = {
+            side: self._buffers[side].load([(b, self._source.read(side, b)) for b in sorted(blocks[side])])
+            for side in Side
+        }
+        for side, time in ((Side.LEFT, join._left_time), (Side.RIGHT, join._right_time)):
+            new = self._new[side]
+            self._counts[f"rows_{side}"] = len(new.run) + len(new.inert) + len(new.invalid)
+            self._counts[f"behind_{side}"] = int(np.count_nonzero(new.times < time))
+
+    # -- matching ---------------------------------------------------------------------------------
+
+    def match(self) -> None:
+        """Pairs with a new row: new right x pending left, and new left x (window + new right)."""
+        if self._spec.consume:
+            return  # Left rows choose in order of time, when they are decided.
+        left, right = self._buffers[Side.LEFT].store, self._buffers[Side.RIGHT].store
+        for pairs in batched(self._new_pairs()):
+            self._accept(left, right, verify(self._spec, left, right, pairs))
+
+    def _new_pairs(self) -> Iterator[Pairs]:
+        spec, left, right = self._spec, self._new[Side.LEFT], self._new[Side.RIGHT]
+        low, high = reach(spec, Side.RIGHT, right.run, right.times)
+        for needle, row, time in self._buffers[Side.LEFT].search(Side.RIGHT, low, high, right.times):
+            yield within(spec, Pairs(row, time, right.run.row[needle], right.times[needle]))
+        low, high = reach(spec, Side.LEFT, left.run, left.times)
+        for needle, row, time in self._buffers[Side.RIGHT].search(Side.LEFT, low, high, left.times):
+            yield within(spec, Pairs(left.run.row[needle], left.times[needle], row, time))
+        bounds = near(spec, Side.LEFT, left.times, self._buffers[Side.RIGHT].times)
+        for needle, position in probe(right.run, low, high, bounds):
+            mine = (left.run.row[needle], left.times[needle])
+            yield within(spec, Pairs(*mine, right.run.row[position], right.times[position]))
+
+    def _accept(self, left: BlockStore, right: BlockStore, pairs: Pairs) -> None:
+        """Emit pairs, or keep them as candidates of a single-match join."""
+        if self._spec.pad_after is not None:
+            pairs = self._not_padded(left, right, pairs)
+        if not len(pairs.left):
+            return
+        if self._spec.match is not MatchMode.ALL:
+            self._candidates.append(
+                Candidates(pairs.left, pairs.left_time, *right.refs(pairs.right), pairs.right_time)
+            )
+            return
+        self._counts["matches"] += len(pairs.left)
+        self._emitter.pairs(left, pairs.left, right, pairs.right)
+        self._emitter.measure(pairs.left_time, pairs.right_time)
+        if left is self._buffers[Side.LEFT].store:
+            self._buffers[Side.LEFT].flags[pairs.left] |= MATCHED
+        if right is self._buffers[Side.RIGHT].store and self._spec.type.pads(Side.RIGHT):
+            self._buffers[Side.RIGHT].flags[pairs.right] |= MATCHED
+
+    def _not_padded(self, left: BlockStore, right: BlockStore, pairs: Pairs) -> Pairs:
+        """Leave out pairs of rows that have already come out padded, and count them."""
+        padded = np.zeros(len(pairs.left), np.bool_)
+        for side, store, rows in ((Side.LEFT, left, pairs.left), (Side.RIGHT, right, pairs.right)):
+            if store is self._buffers[side].store:
+                padded |= self._buffers[side].flags[rows] & PADDED > 0
+        self._counts["matches_after_padding"] += int(np.count_nonzero(padded))
+        return pairs.select(~padded)
+
+    # -- late rows --------------------------------------------------------------------------------
+
+    def look_back(self) -> None:
+        """Find partners of late rows that have left memory in the log."""
+        for side in Side:
+            new = self._new[side]
+            late = find_late(self._spec, side, new.run, new.times, self._floors[side.other])
+            until = self._join._last[side.other]
+            if not len(late.run) or until is None:
+                continue
+            self._counts[f"late_{side}"] += len(late.run)
+            low = window(self._spec, side, late.times)[0]
+            self._lose(side, "beyond_retention", late.run.row[low <= self._source.forgotten(side.other)])
+            rescued = side in self._spec.rescued
+            source = self._source if rescued else self._join._losses.get(side, self._source)
+            if self._spec.late_lookup and source is not None:
+                own = self._buffers[side].store
+                for found in look_back(self._spec, source, own, late, until):
+                    self._accept_late(side, found)
+
+    def _accept_late(self, side: Side, found: Found) -> None:
+        own, pairs = self._buffers[side].store, found.pairs
+        if side in self._spec.rescued:
+            self._counts["rescued"] += len(pairs.left)
+            self._accept(*((own, found.guests) if side is Side.LEFT else (found.guests, own)), pairs)
+        elif len(pairs.left):
+            self._counts["lost_matches"] += len(pairs.left)
+            rows, matches = np.unique(pairs.left if side is Side.LEFT else pairs.right, return_counts=True)
+            self._lose(side, f"late_{side}", rows, matches)
+
+    def _lose(self, side: Side, reason: str, rows: Ints, matches: Ints | None = None) -> None:
+        """List rows as lost, with the number of matches they are known to have lost."""
+        if len(rows):
+            self._counts[f"lost_{reason}"] += len(rows)
+            store = self._buffers[side].store
+            self._lost.add(
+                side, reason, store.refs(rows), np.zeros_like(rows) if matches is None else matches
+            )
+
+    # -- single match -----------------------------------------------------------------------------
+
+    def choose(self) -> None:
+        """FIRST takes its match now; the other single-match modes remember the best so far."""
+        if not self._candidates:
+            return
+        fresh = Candidates(*(np.concatenate(values) for values in zip(*self._candidates, strict=True)))
+        left = self._buffers[Side.LEFT]
+        if self._spec.match.waits:
+            rows, index = np.unique(fresh.left, return_index=True)
+            known = left.extra["commit"][rows] >= 0
+            rows, index = rows[known], index[known]
+            earlier = Candidates(rows, fresh.left_time[index], *(left.extra[name][rows] for name in CHOICE))
+            chosen = best(
+                self._spec.match,
+                Candidates(*(np.concatenate(both) for both in zip(fresh, earlier, strict=True))),
+            )
+            for name in CHOICE:
+                left.extra[name][chosen.left] = getattr(chosen, name)
+            left.flags[chosen.left] |= MATCHED
+            return
+        chosen = best(self._spec.match, fresh)
+        self._emit_choices(chosen)
+        left.flags[chosen.left] |= MATCHED
+        old = chosen.left < self._first_new[Side.LEFT]
+        left.discard(chosen.left[old])
+        left.flags[chosen.left] |= GONE
+
+    def _emit_choices(self, chosen: Candidates) -> None:
+        """Emit pairs whose right rows are given by address."""
+        if not len(chosen.left):
+            return
+        store = BlockStore(self._join._schemas[Side.RIGHT])
+        for commit, chunk in np.unique(np.stack([chosen.commit, chosen.chunk], axis=1), axis=0):
+            block = Position(int(commit), int(chunk))
+            store.append(block, self._source.read(Side.RIGHT, block))
+        self._counts["matches"] += len(chosen.left)
+        self._emitter.pairs(
+            self._buffers[Side.LEFT].store,
+            chosen.left,
+            store,
+            store.number(chosen.commit, chosen.chunk, chosen.row),
+        )
+        self._emitter.measure(chosen.left_time, chosen.time)
+        if self._spec.type.pads(Side.RIGHT):
+            right = self._buffers[Side.RIGHT]
+            right.flags[right.store.number(chosen.commit, chosen.chunk, chosen.row)] |= MATCHED
+
+    # -- deciding ---------------------------------------------------------------------------------
+
+    def decide(self) -> None:
+        """Raise the floors, emit rows that can no longer match, and keep the rest of the new rows."""
+        spec, step = self._spec, self._step
+        left_floor = step.right_time - spec.upper
+        right_floor = step.left_time + spec.lower
+        if spec.consume:
+            # Left rows choose in order of time: none before a row may still be to come.
+            left_floor = min(left_floor, step.left_time)
+        if spec.consume or (spec.match.waits and spec.type.pads(Side.RIGHT)):
+            # A right row is free, or unmatched, only when every left row that might choose it has chosen.
+            right_floor = min(right_floor, left_floor + spec.lower)
+        if spec.consume:
+            # New right rows can be chosen at once, so they are made part of the window first.
+            self._admit(Side.RIGHT)
+        self._cross(Side.LEFT, left_floor)
+        self._admit(Side.LEFT)
+        self._cross(Side.RIGHT, right_floor)
+        if not spec.consume:
+            self._admit(Side.RIGHT)
+        for side in Side:
+            new = self._new[side]
+            self._counts[f"inert_{side}"] += len(new.inert)
+            self._counts[f"invalid_{side}"] += len(new.invalid)
+            self._pad(side, new.inert)
+            self._pad(side, new.invalid)
+            if not spec.type.pads(side):
+                self._lose(side, "invalid_time", new.invalid)
+
+    def _cross(self, side: Side, floor: int) -> None:
+        self._settle(side, self._buffers[side].cross(floor, self._first_new[side]))
+
+    def _admit(self, side: Side) -> None:
+        """Add new rows that are not decided yet to the index, and enforce the cap."""
+        buffer, new = self._buffers[side], self._new[side]
+        past = new.times < buffer.floor
+        if self._spec.consume and side is Side.RIGHT:
+            self._settle(side, np.sort(new.run.row[past]))
+            self._first_new[side] = buffer.store.rows
+        run = new.run.select(~past & (buffer.flags[new.run.row] < GONE))
+        buffer.add(run)
+        evicted = overflow(buffer, self._spec, run.key)
+        if len(evicted):
+            self._evict(side, evicted)
+
+    def _settle(self, side: Side, rows: Ints) -> None:
+        """Emit the final word on rows whose time has passed."""
+        buffer = self._buffers[side]
+        if side is Side.LEFT and self._spec.match.waits:
+            chosen = rows[buffer.extra["commit"][rows] >= 0]
+            values = (buffer.extra[name][chosen] for name in CHOICE)
+            self._emit_choices(Candidates(chosen, buffer.times[chosen], *values))
+        if side is Side.LEFT and self._spec.consume:
+            self._consume(rows)
+        unmatched = rows[buffer.flags[rows] & MATCHED == 0]
+        self._counts[f"decided_{side}"] += len(rows)
+        self._pad(side, unmatched)
+
+    def _consume(self, rows: Ints) -> None:
+        """Let left rows choose among the right rows that nobody has chosen before them."""
+        left, right = self._buffers[Side.LEFT], self._buffers[Side.RIGHT]
+        rows = rows[left.flags[rows] & PADDED == 0]
+        times = left.times[rows]
+        keys = left.store.take(HASH, rows).to_numpy() if self._spec.keys else times
+        order = np.argsort(keys, kind="stable")
+        run, times = Run(keys[order], rows[order]), times[order]
+        low, high = reach(self._spec, Side.LEFT, run, times)
+        candidates = (
+            within(self._spec, Pairs(run.row[needle], times[needle], row, time))
+            for needle, row, time in right.search(Side.LEFT, low, high, times)
+        )
+        for pairs in joined(candidates):
+            kept = verify(self._spec, left.store, right.store, pairs)
+            if not len(kept.left):
+                continue
+            group = (
+                left.store.take(HASH, kept.left).to_numpy() if self._spec.keys else np.zeros_like(kept.left)
+            )
+            chosen = kept.select(assign(kept, group))
+            self._counts["matches"] += len(chosen.left)
+            self._emitter.pairs(left.store, chosen.left, right.store, chosen.right)
+            self._emitter.measure(chosen.left_time, chosen.right_time)
+            left.flags[chosen.left] |= MATCHED
+            right.flags[chosen.right] |= MATCHED
+            right.discard(chosen.right)
+
+    def pad_waiting(self) -> None:
+        """Pad unmatched rows that have waited for long enough by the wall clock."""
+        wait, now = self._spec.pad_after, self._step.wall_time
+        if wait is None:
+            return
+        for side in filter(self._spec.type.pads, Side):
+            buffer = self._buffers[side]
+            starts = buffer.store.starts
+            due = [
+                np.arange(starts[i], starts[i + 1])
+                for i, block in enumerate(buffer.store.ids)
+                if self._source.arrived(side, block) + wait <= now
+            ]
+            rows = np.concatenate([np.empty(0, np.int64), *due])
+            rows = rows[(buffer.flags[rows] == 0) & (buffer.times[rows] >= buffer.floor)]
+            self._counts[f"padded_early_{side}"] += len(rows)
+            self._pad(side, rows)
+            buffer.flags[rows] |= MATCHED | PADDED
+
+    def _pad(self, side: Side, rows: Ints) -> None:
+        self._counts[f"unmatched_{side}"] += len(rows)
+        if len(rows) and self._spec.type.pads(side):
+            self._emitter.padded(side, self._buffers[side].store, rows)
+
+    def _evict(self, side: Side, rows: Ints) -> None:
+        buffer = self._buffers[side]
+        self._lose(side, f"capped_{side}", rows)
+        if side is Side.RIGHT and self._spec.match.waits and self._spec.type.pads(side):
+            # It may be a pending row's best match: whether it is padded is known when its time has passed.
+            buffer.flags[rows] |= EVICTED
+            return
+        self._settle(side, rows)
+        buffer.discard(rows)
+
+    def output(self) -> Output:
+        """Everything that the step has produced."""
+        for side in Side:
+            self._counts[f"pending_{side}"] = self._buffers[side].live
+            self._counts[f"blocks_{side}"] = len(self._buffers[side].store.ids)
+        held = {}
+        for side, column in self._spec.carried:
+            least = self._buffers[side].store.least(column, self._buffers[side].live_rows())
+            if least is not None:
+                held[side, column] = least
+        return Output(
+            self._emitter.table(), self._lost.table(), dict(self._counts), self._emitter.distances, held
+        )
+
+
+def _clamp(bound: int) -> int:
+    return max(-FAR, min(FAR, bound))

@@ -1,0 +1,1 @@
+"""What names mean: definitions, relations, columns, connectors, time bounds."""

@@ -1,0 +1,1 @@
+"""Program text to statements as written."""

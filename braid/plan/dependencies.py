@@ -1,0 +1,79 @@
+"""What a plan says about the inputs of a stage: who writes them, and what is known of their event times."""
+
+from __future__ import annotations
+
+from braid.core.columns import TIME
+from braid.core.times import FOREVER
+from braid.eventtime.offset import SideName
+from braid.kernels.join.spec import AnySpec, JoinSpec
+from braid.plan.stages import JoinStage, Plan, SlicerStage, Stage
+
+_SIDES: tuple[SideName, ...] = ("left", "right")
+
+
+def propagated_sides(plan: Plan, stage: JoinStage) -> tuple[SideName, ...]:
+    """Sides of a join whose stream time is the watermark of an upstream join."""
+    return tuple(name for name in _SIDES if TIME in dict(_slicer(plan, stage, name).watermarks))
+
+
+def declared_disorder(plan: Plan, stage: JoinStage) -> dict[SideName, int]:
+    """Sides of a join whose order is declared, with how far a record may be behind an earlier one."""
+    found = {name: _slicer(plan, stage, name).source.disorder for name in _SIDES}
+    return {name: disorder for name, disorder in found.items() if disorder is not None}
+
+
+def rescued_sides(stage: JoinStage, spec: AnySpec) -> tuple[SideName, ...]:
+    """Sides of a join whose late rows still find their partners, and are late for no other join."""
+    if not isinstance(spec, JoinSpec) or stage.sink.internal:
+        return ()
+    return tuple(side.value for side in spec.rescued)
+
+
+def paced_upper(stage: JoinStage) -> int:
+    """How far the right input of a join is kept ahead of the left one.
+
+    Two time series that choose each other, and those without a bound, are kept side by side.
+    """
+    if stage.series is not None and (stage.series.symmetric or stage.upper >= FOREVER):
+        return 0
+    return stage.upper
+
+
+def upstream_joins(plan: Plan, stage: JoinStage) -> dict[SideName, list[JoinStage]]:
+    """Per side of a join, all joins whose rows come to it in the end."""
+    return {name: _joins_before(plan, _slicer(plan, stage, name)) for name in _SIDES}
+
+
+def _joins_before(plan: Plan, stage: Stage) -> list[JoinStage]:
+    found = []
+    for writer in upstream(plan, stage):
+        found += [writer] if isinstance(writer, JoinStage) else []
+        found += _joins_before(plan, writer)
+    return found
+
+
+def upstream(plan: Plan, stage: Stage) -> list[Stage]:
+    """The stages of the plan that write what a stage reads."""
+    if isinstance(stage, JoinStage):
+        names = [stage.left, stage.right]
+    else:
+        names = [stage.source.name] if stage.source.internal else []
+    return [writer for name in names if (writer := _writer(plan, name)) is not None]
+
+
+def reads_kept(plan: Plan, stage: Stage) -> bool:
+    """Whether a stage looks rows up in a table that a stage before it maintains."""
+    before = plan.stages[: plan.stages.index(stage)]
+    kept = {other.sink.name for other in before if other.sink.kind == "laser"}
+    return any(lookup.table in kept for lookup in stage.lookups)
+
+
+def _slicer(plan: Plan, stage: JoinStage, side: SideName) -> SlicerStage:
+    """The slicer that writes an input of a join."""
+    slicer = _writer(plan, stage.left if side == "left" else stage.right)
+    assert isinstance(slicer, SlicerStage)
+    return slicer
+
+
+def _writer(plan: Plan, category: str) -> Stage | None:
+    return next((stage for stage in plan.stages if stage.sink.name == category), None)

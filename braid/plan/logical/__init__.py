@@ -1,0 +1,1 @@
+"""From a typed query to stages: rewrite rules, one per file, then lowering."""

@@ -1,0 +1,147 @@
+"""What an update of a running application may change, as data (section 4.2 of the paper)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """What happens to state and in-flight data, from best to worst."""
+
+    KEPT = "kept"
+    REPLAYED = "replayed"
+    REFUSED = "refused"
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of `braid diff`."""
+        return {Verdict.KEPT: 0, Verdict.REPLAYED: 3, Verdict.REFUSED: 1}[self]
+
+
+@dataclass(frozen=True)
+class UpdateRule:
+    """The verdict on one kind of change, why, and what else one could do."""
+
+    verdict: Verdict
+    reason: str
+    alternatives: tuple[str, ...] = ()
+
+
+_KEEP_TYPE = (
+    "CAST the expression to the type that it had",
+    "give the column a new name",
+    "give the view a new name and drop the old one, which discards rows in flight",
+)
+_NEW_VIEW = (
+    "create a view with a new name beside the old one, and drop the old one when the new one has caught up",
+    "give the view a new name and drop the old one at once, which discards rows in flight",
+)
+
+UPDATE_RULES: dict[str, UpdateRule] = {
+    "application.renamed": UpdateRule(
+        Verdict.REFUSED,
+        "categories and state are named after the application",
+        ("keep the name", "deploy it as a second application, and delete the first when it has caught up"),
+    ),
+    "option.changed": UpdateRule(Verdict.KEPT, "options take effect at the restart"),
+    "shards.changed": UpdateRule(
+        Verdict.KEPT, "blocks are sorted by hash, so any other sharding of them is a binary search away"
+    ),
+    "stream_time.changed": UpdateRule(
+        Verdict.KEPT, "stream time stays where it is, and the new estimator moves it from there"
+    ),
+    "retention.shortened": UpdateRule(
+        Verdict.KEPT, "late rows find partners only as far back as the log goes"
+    ),
+    "join.added": UpdateRule(Verdict.KEPT, "nothing that runs is touched"),
+    "join.removed": UpdateRule(Verdict.KEPT, "its pending rows and blocks are discarded, as asked for"),
+    "join.type": UpdateRule(
+        Verdict.REPLAYED, "which pending rows have matched is kept differently per join type", _NEW_VIEW
+    ),
+    "join.match": UpdateRule(
+        Verdict.REPLAYED, "pending rows remember their matches differently per match mode", _NEW_VIEW
+    ),
+    "join.kind": UpdateRule(
+        Verdict.REPLAYED, "each kind of join keeps other rows, and other notes on them", _NEW_VIEW
+    ),
+    "join.within_widened": UpdateRule(
+        Verdict.REPLAYED, "neighbours that were too far away have been forgotten", _NEW_VIEW
+    ),
+    "join.within_narrowed": UpdateRule(Verdict.KEPT, "rows that are too far away now are forgotten"),
+    "join.consume": UpdateRule(
+        Verdict.REPLAYED, "which right rows have been taken is not known of earlier matches", _NEW_VIEW
+    ),
+    "join.unmatched": UpdateRule(Verdict.KEPT, "rows that wait come out when the new rule says so"),
+    "lookup.changed": UpdateRule(Verdict.KEPT, "rows from now on are looked up in the new way"),
+    "join.keys": UpdateRule(
+        Verdict.REPLAYED,
+        "blocks are hashed, sorted and sharded by the key, so both inputs are sliced again",
+        _NEW_VIEW,
+    ),
+    "join.time": UpdateRule(
+        Verdict.REPLAYED,
+        "blocks and stream time hold the old event time, so this input is sliced again",
+        _NEW_VIEW,
+    ),
+    "join.input": UpdateRule(
+        Verdict.REFUSED,
+        "blocks of the old input would be joined with rows of the new one",
+        ("publish the new data into the old source", *_NEW_VIEW),
+    ),
+    "join.window_widened": UpdateRule(
+        Verdict.KEPT, "older blocks are looked up in the log, as far back as it goes"
+    ),
+    "join.window_narrowed": UpdateRule(Verdict.KEPT, "rows that fall out of the window are forgotten"),
+    "join.window_moved": UpdateRule(
+        Verdict.KEPT,
+        "older blocks are looked up in the log, and rows that fall out of the window are forgotten",
+    ),
+    "join.residual": UpdateRule(Verdict.KEPT, "the blocks hold all of its operands"),
+    "join.residual_operands": UpdateRule(
+        Verdict.REPLAYED, "blocks in the window lack an operand, and NULL would never match", _NEW_VIEW
+    ),
+    "join.live_added": UpdateRule(
+        Verdict.REPLAYED, "blocks in the window lack the flag that says whether a row can match", _NEW_VIEW
+    ),
+    "join.live_changed": UpdateRule(Verdict.KEPT, "rows in flight keep the answer of the old predicate"),
+    "join.live_removed": UpdateRule(Verdict.KEPT, "the flag in older blocks is no longer read"),
+    "column.added": UpdateRule(Verdict.KEPT, "rows that were written before have NULL there"),
+    "column.dropped": UpdateRule(Verdict.KEPT, "columns are matched by name, so the others stay as they are"),
+    "column.reordered": UpdateRule(Verdict.KEPT, "columns are matched by name"),
+    "column.changed": UpdateRule(Verdict.KEPT, "rows that were written before keep the old value"),
+    "column.type": UpdateRule(
+        Verdict.REFUSED, "a category holds one type per column, and older blocks have the old one", _KEEP_TYPE
+    ),
+    "column.retyped": UpdateRule(Verdict.KEPT, "the storage takes columns of any type"),
+    "filter.changed": UpdateRule(Verdict.KEPT, "rows in flight have passed the old filter"),
+    "input.source": UpdateRule(
+        Verdict.REPLAYED, "the new source is read from its start, and what the old one gave stays stored"
+    ),
+    "input.options": UpdateRule(Verdict.KEPT, "reading goes on at the same place with the new options"),
+    "input.time_unit": UpdateRule(
+        Verdict.REPLAYED,
+        "event times in older blocks were read in the old unit, so this input is sliced again",
+    ),
+    "input.ordered": UpdateRule(
+        Verdict.KEPT, "stream time stays where it is, and moves on in the new way from there"
+    ),
+    "table.added": UpdateRule(Verdict.KEPT, "nothing that runs is touched"),
+    "table.removed": UpdateRule(Verdict.KEPT, "what it has stored stays"),
+    "table.moved": UpdateRule(
+        Verdict.KEPT, "it goes on with the rows after the switch, which are stored once between the operators"
+    ),
+    "sink.changed": UpdateRule(
+        Verdict.KEPT, "new rows go to the new place; what is stored stays where it is"
+    ),
+    "sink.keys": UpdateRule(
+        Verdict.REFUSED,
+        "records that are stored already are found by the old key",
+        ("store them in another table, and look them up there",),
+    ),
+    "sink.options": UpdateRule(Verdict.KEPT, "new rows are stored with the new options"),
+}
+"""Kinds of change and their verdicts; `braid.plan.update.diff` finds the changes."""
+
+OPTION_KINDS = {"shards": "shards.changed", "stream_time": "stream_time.changed"}
+"""Options whose change has a rule of its own."""

@@ -1,0 +1,1 @@
+"""Stateful operators: steps in, results out, one shard per state key."""

@@ -1,0 +1,214 @@
+"""The Spark session that applications run in, with the settings that Braid needs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from braid.core.errors import BraidError, RunError
+from braid.spark.processes.executor_check import check_executors
+from braid.spark.processes.java import ensure_java
+from braid.spark.processes.nursery import launcher
+from braid.spark.processes.shipping import driver_environment, ship
+
+_JAVA = (
+    "-XX:Tier4InvocationThreshold=200000 -XX:Tier4MinInvocationThreshold=24000 "
+    "-XX:Tier4CompileThreshold=600000 -XX:Tier4BackEdgeThreshold=1600000"
+)
+"""Rows hardly pass through Java. At its defaults, the optimizing compiler takes more CPU time than a whole
+small application (6.5 of 26 s from start to end, 1.4 of 8.6 when warm); so only what is forty times as hot is
+worth its while: loops over rows that do pass, such as those that parse JSON."""
+if (os.cpu_count() or 1) <= 4:
+    # The collector that works beside the program takes a core's time from it (a tenth of a start on two), and
+    # what Java throws away at once need not take up hundreds of megabytes first.
+    _JAVA += " -XX:+UseSerialGC -Xmn48m"
+
+_PYTHON = {"OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""Planners and workers start no helper threads for every core: Spark already runs one task per core. And they
+give memory back once a micro-batch is done, where Arrow's own pool keeps it; the user's own settings win."""
+
+LOCAL = "local[*,4]"
+"""All cores of this machine; a task may fail three times, as on a cluster, before its query does."""
+
+_FILLED_IN = ("SPARK_LOCAL_DIRS", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE", "SPARK_PYTHON_RUNTIME")
+"""Variables of Python processes that Spark always fills in. It does so in a map that all queries share, while
+others of them may be writing that map into tasks, which then cannot be read. It does no harm to values of
+variables that are there already."""
+
+_STATIC = {
+    "spark.scheduler.mode": "FAIR",
+    "spark.python.daemon.module": "braid.spark.processes.daemon",
+    # Where it is known how many cores to expect, they are waited for: a join's state is laid out for them.
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.driver.extraJavaOptions": _JAVA,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "braid-warehouse"),
+}
+"""Settings that only a new Spark application can take."""
+
+_SESSION = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.runSQLOnFiles": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Without version 2, Spark silently leaves out the checksums of state files.
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    "spark.sql.streaming.pollingDelay": "100ms",
+    # One process writes a checkpoint, so nothing is to be won by the other manager, which starts half a dozen
+    # processes for every file on a local disk.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.sql.execution.arrow.useLargeVarTypes": "false",
+    # One file per task: a chunk must not mix files, which may be hours apart in event time.
+    "spark.sql.files.maxPartitionBytes": "64m",
+    "spark.sql.files.openCostInBytes": "64m",
+}
+"""Settings that a new session of an existing Spark application can take, too."""
+
+
+def open_session(
+    spark: SparkSession | None = None,
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    log: Path | None = None,
+    home: Path | None = None,
+) -> SparkSession:
+    """A session that Braid's queries can run in.
+
+    Parameters
+    ----------
+    spark
+        An existing session, as in a notebook: a new session of the same Spark application is opened, so that
+        the caller's own settings stay untouched.
+    master
+        Where to start Spark when there is no session yet; on all cores of this machine by default.
+    settings
+        Further Spark settings for a new application.
+    log
+        File for what Spark says; by default it says it where the process does.
+    home
+        Folder that executors will need: on a cluster it is tried whether they see it.
+    """
+    own = spark is None
+    if spark is None:
+        with _redirected(log):
+            spark = _start(master or LOCAL, settings or {})
+    context = spark.sparkContext
+    context.environment = {**dict.fromkeys(_FILLED_IN, ""), **context.environment}
+    session = spark.newSession()
+    for name, value in _SESSION.items():
+        session.conf.set(name, value)
+    if not _is_local(str(context.master)):
+        try:
+            ship(context)
+            check_executors(context, home)
+        except BraidError:
+            if own:
+                context.stop()
+            raise
+    return session
+
+
+@contextmanager
+def activated(session: SparkSession) -> Iterator[None]:
+    """Make a session the active one of this thread: Spark finds the sinks that it knows only through that."""
+    jvm = session.sparkContext._jvm
+    assert jvm is not None
+    active = jvm.org.apache.spark.sql.classic.SparkSession
+    before = active.getActiveSession()
+    active.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            active.setActiveSession(before.get())
+        else:
+            active.clearActiveSession()
+
+
+def _is_local(master: str) -> bool:
+    """Whether executors are threads of the driver, and so see its Python packages."""
+    return master == "local" or master.startswith("local[")
+
+
+def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
+    ensure_java()
+    builder = SparkSession.builder.master(master).appName("braid")
+    for name, value in {"spark.driver.memory": "2g", **_STATIC, **settings}.items():
+        builder = builder.config(name, value)
+    environment = _local_environment() if _is_local(master) else driver_environment()
+    try:
+        with _changed({**_own(_PYTHON), **environment}):
+            spark = builder.getOrCreate()
+    except Exception as error:
+        raise RunError(
+            f"Spark did not start on {master!r}: {error}",
+            hint="check the master's address, JAVA_HOME and the memory settings",
+        ) from error
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _local_environment() -> dict[str, str]:
+    """Variables for a driver whose workers are processes of this machine; the user's own win."""
+    chosen = {"SPARK_LOCAL_IP": "127.0.0.1"}
+    if "PYSPARK_PYTHON" not in os.environ:
+        chosen["PYSPARK_PYTHON"] = launcher(sys.executable, _own(_PYTHON))
+    return _own(chosen)
+
+
+def _own(chosen: Mapping[str, str]) -> dict[str, str]:
+    """Variables as the user has set them, or else as chosen."""
+    return {name: os.environ.get(name, value) for name, value in chosen.items()}
+
+
+@contextmanager
+def _changed(variables: Mapping[str, str]) -> Iterator[None]:
+    """Let what is started meanwhile have variables, and this process have its own again afterwards."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _redirected(log: Path | None) -> Iterator[None]:
+    """Let a process that is started meanwhile, and all that it starts, write to a file."""
+    if log is None:
+        yield
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    kept = [os.dup(1), os.dup(2)]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        for number, copy in zip((1, 2), kept, strict=True):
+            os.dup2(copy, number)
+            os.close(copy)

@@ -1,0 +1,1 @@
+"""What queries write: categories, tables, lookup tables, and relays to others."""

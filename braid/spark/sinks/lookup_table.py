@@ -1,0 +1,97 @@
+"""Lookup tables as sinks: the rows of a micro-batch are upserted by key, all or nothing, and once."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamWriter
+from pyspark.sql.types import StructType
+
+from braid.core.config import parse_duration
+from braid.engine.counters import Counts
+from braid.plan.stages import Sink
+from braid.spark.schemas import arrow_schema
+from braid.spark.sinks.blocks import NotedWriter, WriterConfig
+from braid.stores.lookup import LookupStore, apply
+
+
+class LaserSink(DataSource):
+    """Writes to a lookup table. Option: `config`, whose target is the table's name."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Name for `writeStream.format`."""
+        return "braid_laser"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """The writer of one streaming query."""
+        return LaserWriter(WriterConfig.from_json(self.options["config"]))
+
+
+class LaserWriter(NotedWriter):
+    """Tasks put rows into files of their own; the driver applies them, since a table has one writer."""
+
+    def store(self, batches: Iterator[pa.RecordBatch]) -> str:
+        """Write one staged file, if there are rows."""
+        path = Path(self._config.staging) / f"{uuid.uuid4().hex}.arrow"
+        rows = 0
+        writer: pa.ipc.RecordBatchFileWriter | None = None
+        try:
+            for batch in batches:
+                if writer is None:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    writer = pa.ipc.new_file(str(path), batch.schema)
+                writer.write_batch(batch)
+                rows += batch.num_rows
+        finally:
+            if writer is not None:
+                writer.close()
+        return json.dumps({"rows": rows, "file": None if writer is None else path.name})
+
+    def publish(self, stored: Sequence[str], commit: int, counts: Counts) -> dict[str, object]:
+        """Upsert what the tasks have stored; the table knows which micro-batches it has."""
+        config = self._config
+        parts = [json.loads(text) for text in stored]
+        files = [Path(config.staging) / part["file"] for part in parts if part["file"]]
+        tables = [pa.ipc.open_file(pa.memory_map(str(file))).read_all() for file in files]
+        done = apply(
+            config.home,
+            config.target,
+            pa.concat_tables(tables) if tables else [],
+            writer=config.writer,
+            batch_id=commit,
+            now_us=time.time_ns() // 1000,
+            time_column=config.time,
+        )
+        for file in files:
+            file.unlink()
+        return {
+            "rows_out": sum(part["rows"] for part in parts),
+            "keys_written": done.written,
+            "superseded": done.superseded,
+            "null_keys": done.null_keys,
+        }
+
+
+def create_table(home: str, sink: Sink, schema: StructType) -> None:
+    """The table of a sink, made on first use; one that exists gets new columns."""
+    columns = arrow_schema(schema)
+    ttl = dict(sink.options).get("ttl")
+    LookupStore(home).create(
+        sink.name,
+        pa.schema([columns.field(name) for name in sink.keys]),
+        pa.schema([columns.field(name) for name in sink.values]),
+        None if ttl is None else parse_duration(ttl),
+    )
+
+
+def next_upsert(home: str, table: str, writer: str) -> int:
+    """The number after that of the last micro-batch that a writer has upserted."""
+    with LookupStore(home).open(table) as opened:
+        last = opened.writer().last_batch(writer)
+    return 0 if last is None else last + 1

@@ -1,0 +1,1 @@
+"""Slicers: parse, filter, project, look up, hash; in Catalyst, or over Arrow batches."""

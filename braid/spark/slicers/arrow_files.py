@@ -1,0 +1,152 @@
+"""Slicers that need no Catalyst: Parquet files are read, hashed and split as Arrow batches.
+
+Spark still finds the files, remembers which it has read, and hands their names to tasks; rows never become
+JVM rows. Everything comes out as from a slicer in Catalyst, to the bit of the hash.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from braid.core.columns import HASH, KEY, NOTE, TIME
+from braid.core.errors import LogError
+from braid.core.json_rows import json_rows
+from braid.engine.notes import KEEP, note_array
+from braid.log.hashing import hash_rows
+from braid.plan.stages import SlicerStage
+from braid.spark.slicers.arrow_expressions import compile_column
+
+PATH = "path"
+NOW = "now"
+"""Columns of what Spark hands over: a file, and the micro-batch's clock in microseconds."""
+_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class ArrowSlicer:
+    """What a task does with a file; travels as JSON.
+
+    Parameters
+    ----------
+    columns
+        Expressions of what is stored, by name.
+    keys
+        Expressions of the keys.
+    time
+        The event-time column of the files.
+    source, target
+        Columns of the files and of what is stored: schemas in Arrow's IPC form, hexadecimal.
+    max_future
+        How far event times may be ahead of the clock.
+    """
+
+    columns: dict[str, str]
+    keys: tuple[str, ...]
+    time: str
+    source: str
+    target: str
+    max_future: int
+
+    @classmethod
+    def plan(
+        cls, stage: SlicerStage, stored: pa.Schema, target: pa.Schema, max_future: int
+    ) -> ArrowSlicer | None:
+        """The slicer of a stage that reads files with the schema `stored`; None if it needs Catalyst."""
+        extra = stage.join_input
+        if extra is None or extra.live is not None or stage.filter is not None or not extra.keys:
+            return None
+        if stage.lookups:
+            return None
+        if stage.source.kind != "files" or stage.source.format != "parquet":
+            return None
+        types = {column.name: column.type for column in stage.source.columns}
+        if types.get(extra.time.sql) != "timestamp" or stored.field(extra.time.sql).type != _MICROS:
+            return None
+        columns = {column.name: column.sql for column in stage.columns}
+        keys = {f"{KEY}{number}": key.sql for number, key in enumerate(extra.keys)}
+        for name, sql in {**columns, **keys}.items():
+            if compile_column(sql, stored, target.field(name).type) is None:
+                return None
+        return cls(columns, tuple(keys.values()), extra.time.sql, _pack(stored), _pack(target), max_future)
+
+    def to_dict(self) -> dict[str, object]:
+        """The slicer as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, object]) -> ArrowSlicer:
+        """Read back what `to_dict` gave."""
+        keys = value["keys"]
+        assert isinstance(keys, list | tuple)
+        return cls(**{**value, "keys": tuple(keys)})  # type: ignore[arg-type]
+
+    def files(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Iterator[pa.RecordBatch]]:
+        """The rows of each file that Spark names, with hash, time, keys and notes.
+
+        Files are kept apart, so that no chunk mixes two that may be hours apart in event time.
+        """
+        for batch in batches:
+            for path, now in zip(batch.column(PATH).to_pylist(), batch.column(NOW).to_pylist(), strict=True):
+                yield self._rows(path, now)
+
+    def _rows(self, path: str, now: int) -> Iterator[pa.RecordBatch]:
+        source, target = _unpack(self.source), _unpack(self.target)
+        names = [f"{KEY}{number}" for number in range(len(self.keys))]
+        expressions = {**self.columns, **dict(zip(names, self.keys, strict=True))}
+        compiled = {
+            name: compile_column(sql, source, target.field(name).type) for name, sql in expressions.items()
+        }
+        for rows in _read(path, source):
+            values = {name: function(rows) for name, function in compiled.items() if function}
+            values[HASH] = pa.array(hash_rows([values[name] for name in names]))
+            values[TIME], values[NOTE] = self._times(rows, now)
+            yield pa.RecordBatch.from_pydict(values)
+
+    def _times(self, rows: pa.RecordBatch, now: int) -> tuple[pa.Array, pa.Array]:
+        """Event times in microseconds, NULL where they are not valid, and notes on those rows."""
+        times = rows.column(self.time).cast(pa.int64())
+        future = pc.fill_null(pc.greater(times, now + self.max_future), False)
+        good = pc.and_(times.is_valid(), pc.invert(future))
+        if pc.all(good).as_py():
+            return times, pa.nulls(len(times), pa.string())
+        bad = pc.invert(good)
+        count = int(np.count_nonzero(bad.to_numpy(zero_copy_only=False)))
+        why = pc.if_else(future.filter(bad), "in the future", "missing or unreadable")
+        texts = note_array(KEEP, pa.repeat("invalid_time", count), why, json_rows(rows.filter(bad)))
+        notes = pc.replace_with_mask(pa.nulls(len(times), pa.string()), bad, texts)
+        return pc.if_else(good, times, None), notes
+
+
+_MICROS = pa.timestamp("us", tz="UTC")
+
+
+def _read(path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Batches of a file with the columns and types of `schema`."""
+    # Spark writes paths as Hadoop does, with a scheme but without escapes.
+    filesystem, where = fs.FileSystem.from_uri(urllib.parse.quote(path, safe=":/"))
+    try:
+        with filesystem.open_input_file(where) as file:
+            parquet = pq.ParquetFile(file)
+            for batch in parquet.iter_batches(batch_size=_ROWS, columns=schema.names):
+                arrays = [batch.column(field.name).cast(field.type, safe=False) for field in schema]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise LogError(
+            f"cannot read the file: {error}", where=path, hint="it must be a complete Parquet file"
+        ) from error
+
+
+def _pack(schema: pa.Schema) -> str:
+    return str(schema.serialize().to_pybytes().hex())
+
+
+def _unpack(text: str) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(bytes.fromhex(text)))

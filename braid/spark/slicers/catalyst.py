@@ -1,0 +1,87 @@
+"""Slicers: read, filter, project, hash; in Catalyst, up to the rows that the sink stores."""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from braid.core.columns import HASH, KEY, LIVE, NOTE, TIME
+from braid.core.config import AppConfig
+from braid.engine.notes import DROP, KEEP, SEPARATOR
+from braid.plan.stages import JoinInput, Projection, Sink, SlicerStage
+from braid.spark.slicers.lookups import looked_up
+from braid.spark.slicers.parse import RAW
+from braid.spark.sources.inputs import Inputs
+
+_FAR = 2**61
+"""Event times stay inside this, so that the join can add bounds to them."""
+
+
+def slice_rows(stage: SlicerStage, inputs: Inputs, options: AppConfig, home: str) -> DataFrame:
+    """The rows that a slicer writes, with `__note`; for a join also hash, time, keys and live flag."""
+    frame = looked_up(inputs.open(stage.source, _required(stage)), stage.lookups, home)
+    if stage.filter is not None:
+        dropped = F.col(NOTE).startswith(DROP + SEPARATOR)
+        frame = frame.filter(F.coalesce(dropped, F.lit(False)) | F.expr(stage.filter))
+    columns = [projected(column) for column in stage.columns]
+    if stage.join_input is None:
+        return sharded(frame.select(*columns, F.col(NOTE)), stage.sink)
+    return _for_join(frame, columns, stage.join_input, options, report=not stage.source.internal)
+
+
+def projected(column: Projection) -> SparkColumn:
+    """A column of the plan as Spark computes it."""
+    return F.expr(column.sql).cast(column.type).alias(column.name)
+
+
+def sharded(frame: DataFrame, sink: Sink) -> DataFrame:
+    """Rows with a hash, if their category is sharded by an expression over its columns."""
+    return frame.withColumn(HASH, F.xxhash64(F.expr(sink.shard_by))) if sink.shard_by else frame
+
+
+def _for_join(
+    frame: DataFrame, columns: list[SparkColumn], extra: JoinInput, options: AppConfig, *, report: bool
+) -> DataFrame:
+    keys = [F.expr(key.sql).cast(key.type) for key in extra.keys]
+    # Without keys, rows are spread by time: every shard of a join reads the other side whole.
+    hashed = F.xxhash64(*keys) if keys else F.xxhash64(_micros(extra.time))
+    special = [hashed.alias(HASH), _micros(extra.time).alias("__when")]
+    special += [key.alias(f"{KEY}{position}") for position, key in enumerate(keys)]
+    if extra.live is not None:
+        special.append(F.coalesce(F.expr(extra.live), F.lit(False)).alias(LIVE))
+    sliced = frame.select(*columns, *special, F.col(RAW), F.col(NOTE))
+    when = F.col("__when")
+    # The clock is that of the micro-batch, which Spark replays with it.
+    future = when > F.unix_micros(F.current_timestamp()) + F.lit(options.max_future)
+    valid = when.isNotNull() & ~future & (F.abs(when) < F.lit(_FAR))
+    note = F.col(NOTE)
+    if report:
+        why = (
+            F.when(when.isNull(), "missing or unreadable")
+            .when(future, "in the future")
+            .otherwise("too far off")
+        )
+        letter = F.concat_ws(
+            SEPARATOR, F.lit(KEEP), F.lit("invalid_time"), why, F.coalesce(F.col(RAW), F.lit(""))
+        )
+        note = F.when(note.isNull() & ~valid, letter).otherwise(note)
+    return sliced.withColumns({TIME: F.when(valid, when), NOTE: note}).drop("__when", RAW)
+
+
+def _micros(time: Projection) -> SparkColumn:
+    """Microseconds of a time expression, whatever its type."""
+    value = F.expr(time.sql)
+    if time.type in ("bigint", "int", "long"):
+        return value.cast("bigint")
+    return F.unix_micros(value.cast("timestamp"))
+
+
+def _required(stage: SlicerStage) -> list[str]:
+    """Columns that a record cannot do without: those that its key is computed from."""
+    if stage.join_input is None:
+        return []
+    words = {word.lower() for key in stage.join_input.keys for word in re.findall(r"\w+", key.sql)}
+    return [column.name for column in stage.source.columns if column.name.lower() in words]

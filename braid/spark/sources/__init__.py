@@ -1,0 +1,1 @@
+"""What queries read: categories, files, topics, and the steps of an operator."""

@@ -1,0 +1,201 @@
+"""Inputs of an application as streaming frames: categories, files, Kafka topics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.readwriter import DataStreamReader
+from pyspark.sql.types import StringType, StructField, StructType
+
+from braid.core.columns import RAW_COLUMN
+from braid.core.errors import RunError, SchemaError
+from braid.log.category import Category
+from braid.log.log import Log
+from braid.plan.stages import Source
+from braid.spark.schemas import arrow_schema, spark_schema
+from braid.spark.slicers.arrow_files import NOW, PATH
+from braid.spark.slicers.parse import parse_json, parse_texts, parse_typed
+from braid.spark.sources.category import CategorySource
+
+KAFKA_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+_BINARY_FILES = "path string, modificationTime timestamp, length bigint, content binary"
+_FILE_BYTES = str(256 * 2**20)
+"""Input of a micro-batch over files, unless the program says otherwise: large, but the join can begin."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Opens sources in one session.
+
+    Parameters
+    ----------
+    session
+        The session.
+    root
+        Root of the log.
+    max_rows
+        Most rows that a micro-batch takes from a category.
+    tables
+        Folders of Parquet files that have been looked at.
+    """
+
+    session: SparkSession
+    root: str
+    max_rows: int
+    tables: dict[str, DataFrame] = field(default_factory=dict)
+
+    def open(self, source: Source, required: Sequence[str]) -> DataFrame:
+        """The declared columns of a source, with `__raw` and `__note`; JSON records must have `required`."""
+        if source.kind == "scribe":
+            return self._scribe(source, required)
+        if source.kind == "kafka":
+            frame = self._kafka(source)
+            return parse_json(frame, source.columns, required, source.time_unit, source.time)
+        return self._files(source, required)
+
+    def category(self, category: Category, columns: Sequence[str]) -> DataFrame:
+        """Columns of a category as they are stored."""
+        schema = StructType([spark_schema(category.schema)[name] for name in columns])
+        return (
+            self.session.readStream.format(CategorySource.name())
+            .schema(schema)
+            .option("root", self.root)
+            .option("category", category.name)
+            .option("max_rows", self.max_rows)
+            .option("tasks", self.session.sparkContext.defaultParallelism)
+            .load()
+        )
+
+    def parquet_schema(self, source: Source) -> pa.Schema | None:
+        """The declared columns of Parquet files as they are stored; None for other sources and layouts."""
+        if source.kind != "files" or source.format != "parquet":
+            return None
+        frame = self._table(source)
+        files, names = frame.inputFiles(), [column.name for column in source.columns]
+        if not files:
+            return None
+        filesystem, path = fs.FileSystem.from_uri(files[0])
+        own = pq.read_schema(path, filesystem=filesystem)
+        if not set(names) <= set(own.names):
+            return None
+        return arrow_schema(StructType([frame.schema[name] for name in names]))
+
+    def paths(self, source: Source) -> DataFrame:
+        """The files of a source, by name, each with the clock of its micro-batch."""
+        frame = self._file_reader(source).format("binaryFile").schema(_BINARY_FILES).load(source.name)
+        named = frame.select(F.col(PATH), F.unix_micros(F.current_timestamp()).alias(NOW))
+        return named.coalesce(self.session.sparkContext.defaultParallelism)
+
+    def _scribe(self, source: Source, required: Sequence[str]) -> DataFrame:
+        log = Log(self.root)
+        category = (
+            log.open(source.name) if source.name in log.categories() else log.create(source.name, raw=True)
+        )
+        if category.raw:
+            frame = self.category(category, [RAW_COLUMN])
+            return parse_json(frame, source.columns, required, source.time_unit, source.time)
+        names = [column.name for column in source.columns]
+        unknown = [name for name in names if name not in category.schema.names]
+        if unknown:
+            raise SchemaError(
+                f"column {unknown[0]!r} does not exist",
+                where=f"category {source.name}",
+                hint=f"existing columns: {', '.join(category.schema.names)}",
+            )
+        return parse_typed(self.category(category, names), source.columns, source.time_unit)
+
+    def _files(self, source: Source, required: Sequence[str]) -> DataFrame:
+        reader = self._file_reader(source)
+        try:
+            if source.format == "json":
+                frame = reader.format("text").load(source.name)
+                return parse_json(frame, source.columns, required, source.time_unit, source.time)
+            if source.format == "csv":
+                schema = StructType([StructField(name, StringType()) for name in self._header(source)])
+                frame = (
+                    reader.option("header", dict(source.options).get("header", "true"))
+                    .schema(schema)
+                    .csv(source.name)
+                )
+                return parse_texts(frame, source.columns, source.time_unit, source.time)
+            stored = self._table(source).schema
+            names = [column.name for column in source.columns]
+            unknown = [name for name in names if name not in stored.fieldNames()]
+            if unknown:
+                raise SchemaError(
+                    f"column {unknown[0]!r} does not exist",
+                    where=source.name,
+                    hint=f"existing columns: {', '.join(stored.fieldNames())}",
+                )
+            frame = reader.schema(StructType([stored[name] for name in names])).parquet(source.name)
+        except PySparkException as error:
+            raise RunError(
+                f"cannot read {source.format} files: {error.getMessage() or error}",
+                where=source.name,
+                hint="check the path: it must exist when the application starts, with files of that format",
+            ) from error
+        return parse_typed(frame, source.columns, source.time_unit)
+
+    def _table(self, source: Source) -> DataFrame:
+        """Parquet files as they are; Spark runs a job to find out their schema, so once is enough."""
+        if source.name not in self.tables:
+            self.tables[source.name] = self.session.read.parquet(source.name)
+        return self.tables[source.name]
+
+    def _file_reader(self, source: Source) -> DataStreamReader:
+        reader = self.session.readStream
+        options = {name.lower(): value for name, value in source.options}
+        if "maxfilespertrigger" not in options:
+            options.setdefault("maxbytespertrigger", _FILE_BYTES)
+        for name, value in options.items():
+            reader = reader.option(name, value)
+        return reader
+
+    def _header(self, source: Source) -> list[str]:
+        """Columns of CSV files in the order of the files, which need not be that of the program."""
+        if dict(source.options).get("header", "true").lower() != "true":
+            return [column.name for column in source.columns]
+        names = list(self.session.read.option("header", "true").csv(source.name).columns)
+        unknown = [column.name for column in source.columns if column.name not in names]
+        if unknown:
+            raise SchemaError(
+                f"column {unknown[0]!r} is not in the header",
+                where=source.name,
+                hint=f"existing columns: {', '.join(names)}",
+            )
+        return names
+
+    def _kafka(self, source: Source) -> DataFrame:
+        require_kafka(self.session, source.name)
+        options = {"startingOffsets": "earliest", **kafka_options(dict(source.options))}
+        reader = self.session.readStream.format("kafka").option("subscribe", source.name)
+        for name, value in options.items():
+            reader = reader.option(name, value)
+        return reader.load().selectExpr("CAST(value AS STRING) AS value")
+
+
+def require_kafka(session: SparkSession, topic: str) -> None:
+    """Raise `RunError` unless Spark's Kafka connector is on the classpath."""
+    jvm = session.sparkContext._jvm
+    assert jvm is not None
+    try:
+        jvm.org.apache.spark.util.Utils.classForName(KAFKA_CLASS, True, False)
+    except Exception as error:
+        version = session.version
+        raise RunError(
+            f"topic {topic!r} needs Spark's Kafka connector, which is not on the classpath",
+            hint=f"set spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:{version}",
+        ) from error
+
+
+def kafka_options(options: dict[str, str]) -> dict[str, str]:
+    """Options as Spark's connector names them; `brokers` is short for its longest one."""
+    brokers = options.pop("brokers", None)
+    return options if brokers is None else {"kafka.bootstrap.servers": brokers, **options}
