@@ -23,6 +23,7 @@ check: $(STAMP)
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
+	@$(BIN)/python tools/layers.py
 
 format: $(STAMP)
 	@$(BIN)/ruff format .

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from braid.lang.errors import Note, Report
+from braid.lang.infer import Types, infer_types
 from braid.lang.names.connectors import read_options, read_record, read_source, read_storage
 from braid.lang.names.definitions import check_name
 from braid.lang.names.event_times import event_times, time_column
@@ -25,10 +26,9 @@ from braid.lang.query import (
     Table,
     View,
 )
-from braid.lang.syntax.source import SourceText, Span
+from braid.lang.source import SourceText, Span
 from braid.lang.syntax.statements import parse_program
 from braid.lang.syntax.tree import InputSyntax, Name, Program, TableSyntax
-from braid.lang.types.infer import Types, infer_types
 
 
 def compile_text(text: str, filename: str = "<pql>") -> Query:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from braid.core.errors import BraidError
-from braid.lang.syntax.source import SourceText, Span
+from braid.lang.source import SourceText, Span
 
 CODES = {
     "PQL100": "text that cannot be read: an open quote or comment, a stray character",

@@ -1,7 +1,7 @@
 """The typed query: what a PQL program means, with every name resolved and every type known.
 
 `braid.lang` writes it and `braid.plan` reads it. All records are frozen. Expressions are sqlglot
-expressions of the `braid.lang.syntax.dialect.Pql` dialect and must be treated as frozen too: `.copy()` before
+expressions of the `braid.lang.dialect.Pql` dialect and must be treated as frozen too: `.copy()` before
 changing one. In every expression
 
 - each column is `exp.Column(this=<declared name>, table=<alias of its relation>)`, spelled as declared;
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from braid.kernels.join.spec import JoinType, MatchMode, SeriesMode
-from braid.lang.syntax.source import SourceText, Span
+from braid.lang.source import SourceText, Span
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from braid.lang import PqlError, compile_text
+from braid.lang.dialect import MAX_CHARS, MAX_NESTING
 from braid.lang.query import Query
-from braid.lang.syntax.dialect import MAX_CHARS, MAX_NESTING
 from tests.lang.error_cases import FOLDER, load
 from tests.lang.programs import FIGURE_3
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from braid.lang import compile_text
-from braid.lang.types import sql_types as types
+from braid.lang import sql_types as types
 from braid.lang.types.functions import MANY_ROWS, OUTSIDE, REPLAY, signatures
 from tests.lang.programs import FIXTURES, column_types
 

@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from braid import api
-from braid.core.columns import HASH, NOTE, TIME
+from braid.core.columns import FILE_CLOCK, FILE_PATH, HASH, NOTE, TIME
 from braid.core.errors import LogError
 from braid.engine.notes import Notes
 from braid.log import hash_rows
 from braid.plan.stages import Projection, SlicerStage
 from braid.spark.slicers.arrow_expressions import compile_column, compile_columns
-from braid.spark.slicers.arrow_files import NOW, PATH, ArrowSlicer
+from braid.spark.slicers.arrow_files import ArrowSlicer
 
 MICROS = pa.timestamp("us", tz="UTC")
 SOURCE = pa.schema([("a", pa.int64()), ("s", pa.string()), ("two words", pa.string())])
@@ -90,7 +90,9 @@ def test_files_are_sliced_one_by_one(tmp_path: Path) -> None:
         table = pa.table({"v": [0.5, 1.5, 2.5], "k": ["a", None, "ä"], "t": times})
         paths.append(tmp_path / f"{number} %20 file.parquet")
         pq.write_table(table, paths[-1])
-    named = pa.RecordBatch.from_pydict({PATH: [f"file:{path}" for path in paths], NOW: [1_000, 1_000]})
+    named = pa.RecordBatch.from_pydict(
+        {FILE_PATH: [f"file:{path}" for path in paths], FILE_CLOCK: [1_000, 1_000]}
+    )
     first, second = (list(part) for part in slicer.files(iter([named])))
     assert [batch.num_rows for batch in (*first, *second)] == [3, 3]
     rows = first[0]
@@ -118,6 +120,6 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     assert slicer is not None
     path = tmp_path / "bad.parquet"
     path.write_bytes(b"PAR1 nothing")
-    named = pa.RecordBatch.from_pydict({PATH: [f"file:{path}"], NOW: [0]})
+    named = pa.RecordBatch.from_pydict({FILE_PATH: [f"file:{path}"], FILE_CLOCK: [0]})
     with pytest.raises(LogError, match=r"bad\.parquet"):
         list(next(slicer.files(iter([named]))))

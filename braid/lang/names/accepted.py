@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from braid.lang.dialect import span_of
 from braid.lang.errors import Report
-from braid.lang.syntax.dialect import span_of
-from braid.lang.syntax.source import Span
+from braid.lang.source import Span
 from braid.lang.types import functions
 
 _FORMS = (

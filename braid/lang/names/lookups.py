@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
+from braid.lang import sql_types as types
+from braid.lang.dialect import span_of
 from braid.lang.errors import Report
 from braid.lang.names.resolve import LookupTable, Part, ResolvedJoin, ResolvedSelect
 from braid.lang.names.scope import relations_of
 from braid.lang.query import Lookup, LookupKey, Table
-from braid.lang.syntax.dialect import span_of
 from braid.lang.syntax.tree import Call, RelationSyntax
-from braid.lang.types import sql_types as types
 
 
 def build_lookup(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from braid.kernels.join.spec import MatchMode
+from braid.lang import sql_types as types
 from braid.lang.errors import Report
 from braid.lang.names.lookups import build_lookup
 from braid.lang.names.resolve import Part, ResolvedJoin, ResolvedSelect
@@ -13,7 +14,6 @@ from braid.lang.names.series import TimeOf, build_series, check_neighbours, refu
 from braid.lang.names.time_bounds import Sides, find_bounds
 from braid.lang.query import Condition, Equality, Join, Lookup, Relation, Series, TimeBounds
 from braid.lang.syntax.tree import JoinKind, RelationSyntax
-from braid.lang.types import sql_types as types
 
 
 def build_joins(

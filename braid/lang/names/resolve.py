@@ -8,12 +8,12 @@ from graphlib import CycleError, TopologicalSorter
 
 from sqlglot import exp
 
+from braid.lang.dialect import span_of
 from braid.lang.errors import Note, Report
 from braid.lang.names.accepted import check_expression, mark_units
 from braid.lang.names.definitions import check_columns, check_definitions, input_definition, warn_unused
 from braid.lang.names.scope import Definition, Scope, identifier
-from braid.lang.syntax.dialect import span_of
-from braid.lang.syntax.source import Span
+from braid.lang.source import Span
 from braid.lang.syntax.tree import (
     InputSyntax,
     ItemSyntax,

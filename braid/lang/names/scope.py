@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from braid.lang.dialect import SPAN, span_of
 from braid.lang.errors import Note, Report
-from braid.lang.syntax.dialect import SPAN, span_of
-from braid.lang.syntax.source import Span
+from braid.lang.source import Span
 from braid.lang.syntax.tree import Name
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

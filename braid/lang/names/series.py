@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Sequence
 from sqlglot import exp
 
 from braid.kernels.join.spec import MatchMode, SeriesMode
+from braid.lang import sql_types as types
+from braid.lang.dialect import span_of
 from braid.lang.errors import Report
 from braid.lang.names.resolve import Part, ResolvedJoin, ResolvedSelect
 from braid.lang.names.scope import identifier, relations_of
 from braid.lang.names.time_bounds import Sides
 from braid.lang.query import Join, Series, TimeBounds
-from braid.lang.syntax.dialect import span_of
+from braid.lang.source import Span
 from braid.lang.syntax.join_clauses import EITHER_ORDER
-from braid.lang.syntax.source import Span
 from braid.lang.syntax.tree import JoinKind, RelationSyntax
-from braid.lang.types import sql_types as types
 from braid.lang.types.functions import NEIGHBOURS
 
 TimeOf = Callable[[str], str | None]

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from braid.lang import sql_types as types
+from braid.lang.dialect import span_of
 from braid.lang.errors import Report
 from braid.lang.names.resolve import Part
 from braid.lang.names.scope import relations_of
 from braid.lang.query import TimeBounds
-from braid.lang.syntax.dialect import span_of
-from braid.lang.syntax.source import Span
-from braid.lang.types import sql_types as types
+from braid.lang.source import Span
 from braid.lang.types.intervals import in_words, interval_length
 
 _FLIP = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}

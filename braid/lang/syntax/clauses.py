@@ -5,9 +5,9 @@ from __future__ import annotations
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
+from braid.lang.dialect import parse_condition, token_span
 from braid.lang.errors import ClauseError
 from braid.lang.syntax.cursor import Reader
-from braid.lang.syntax.dialect import parse_condition, token_span
 from braid.lang.types.intervals import interval_length
 
 UNSUPPORTED = {

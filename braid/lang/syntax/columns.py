@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sqlglot.tokenizer_core import Token
 
+from braid.lang import sql_types as types
+from braid.lang.dialect import parse_type, token_span
 from braid.lang.errors import ClauseError, suggest
 from braid.lang.syntax.cursor import Reader
-from braid.lang.syntax.dialect import parse_type, token_span
 from braid.lang.syntax.tree import ColumnSyntax
-from braid.lang.types import sql_types as types
 
 
 def parse_columns(reader: Reader, what: str) -> tuple[ColumnSyntax, ...]:

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from braid.lang.dialect import show, token_span
 from braid.lang.errors import ClauseError, Report, suggest
-from braid.lang.syntax.dialect import show, token_span
-from braid.lang.syntax.source import SourceText, Span
+from braid.lang.source import SourceText, Span
 from braid.lang.syntax.tree import Argument, Name
 
 _NOT_NAMES = frozenset(

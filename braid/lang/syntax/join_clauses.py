@@ -9,12 +9,12 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from braid.kernels.join.spec import JoinType, MatchMode
+from braid.lang.dialect import parse_condition, token_span
 from braid.lang.errors import ClauseError
+from braid.lang.source import Span
 from braid.lang.syntax.clauses import JOIN_WORDS, parse_clause, parse_length, take_condition
 from braid.lang.syntax.cursor import Reader
-from braid.lang.syntax.dialect import parse_condition, token_span
 from braid.lang.syntax.relations import MODES, parse_relation
-from braid.lang.syntax.source import Span
 from braid.lang.syntax.tree import JoinKind, JoinSyntax, RelationSyntax
 
 _REFUSED = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from sqlglot.tokenizer_core import TokenType
 
 from braid.kernels.join.spec import MatchMode
+from braid.lang.dialect import token_span
 from braid.lang.errors import ClauseError
 from braid.lang.syntax.clauses import JOIN_WORDS, UNSUPPORTED
 from braid.lang.syntax.columns import parse_columns
 from braid.lang.syntax.cursor import Reader
-from braid.lang.syntax.dialect import token_span
 from braid.lang.syntax.tree import Name, RelationSyntax
 
 MODES = tuple(mode.name for mode in MatchMode)

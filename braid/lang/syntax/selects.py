@@ -9,10 +9,10 @@ from __future__ import annotations
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
+from braid.lang.dialect import parse_expression, span_of, token_span
 from braid.lang.errors import ClauseError
 from braid.lang.syntax.clauses import UNSUPPORTED, parse_clause, take_condition
 from braid.lang.syntax.cursor import Reader
-from braid.lang.syntax.dialect import parse_expression, span_of, token_span
 from braid.lang.syntax.join_clauses import parse_join
 from braid.lang.syntax.relations import no_subquery, parse_relation
 from braid.lang.syntax.tree import ItemSyntax, JoinSyntax, Name, SelectSyntax

@@ -6,13 +6,13 @@ from itertools import pairwise
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from braid.lang.dialect import KEYWORDS, parse_condition, show, token_span, tokenize
 from braid.lang.errors import ClauseError, Report, suggest
+from braid.lang.source import SourceText
 from braid.lang.syntax.clauses import parse_length
 from braid.lang.syntax.columns import parse_columns
 from braid.lang.syntax.cursor import Reader
-from braid.lang.syntax.dialect import KEYWORDS, parse_condition, show, token_span, tokenize
 from braid.lang.syntax.selects import parse_select
-from braid.lang.syntax.source import SourceText
 from braid.lang.syntax.tree import (
     ApplicationSyntax,
     Call,

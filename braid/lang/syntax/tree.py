@@ -8,7 +8,7 @@ from enum import StrEnum
 from sqlglot import exp
 
 from braid.kernels.join.spec import JoinType, MatchMode
-from braid.lang.syntax.source import Span
+from braid.lang.source import Span
 
 
 @dataclass(frozen=True)

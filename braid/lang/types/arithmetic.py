@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from braid.lang.types import sql_types as types
+from braid.lang import sql_types as types
+from braid.lang.sql_types import Family
 from braid.lang.types.calls import literal_decimal
-from braid.lang.types.sql_types import Family
 from braid.lang.types.type_variables import Term, Variable, known
 from braid.lang.types.walk import Walk, article
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from braid.lang.syntax.dialect import type_from_text
+from braid.lang import sql_types as types
+from braid.lang.dialect import type_from_text
 from braid.lang.types import functions
-from braid.lang.types import sql_types as types
 from braid.lang.types.type_variables import Term, known
 from braid.lang.types.walk import Walk
 

@@ -11,12 +11,12 @@ from functools import cache
 
 from sqlglot import exp
 
+from braid.lang import sql_types as types
+from braid.lang.dialect import DIALECT, span_of
 from braid.lang.errors import Note, Report
-from braid.lang.syntax.dialect import DIALECT, span_of
-from braid.lang.syntax.source import Span
-from braid.lang.types import sql_types as types
+from braid.lang.source import Span
+from braid.lang.sql_types import Family
 from braid.lang.types.operators import FORMS
-from braid.lang.types.sql_types import Family
 from braid.lang.types.type_variables import Evidence, Strength, Term, Variable
 from braid.lang.types.walk import article
 

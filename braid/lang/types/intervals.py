@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from braid.lang.types.sql_types import INTERVAL, MONTHS
+from braid.lang.sql_types import INTERVAL, MONTHS
 
 _MICROS = {
     "microsecond": 1,

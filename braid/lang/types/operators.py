@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from braid.lang.syntax.dialect import DIALECT
-from braid.lang.types import sql_types as types
+from braid.lang import sql_types as types
+from braid.lang.dialect import DIALECT
 from braid.lang.types.arithmetic import SYMBOLS, arithmetic, bit_not, bits, negative
 from braid.lang.types.calls import bind_call
 from braid.lang.types.intervals import interval_length, interval_type

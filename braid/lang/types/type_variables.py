@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from braid.lang import sql_types as types
 from braid.lang.errors import Note, Report
-from braid.lang.syntax.source import Span
-from braid.lang.types import sql_types as types
+from braid.lang.source import Span
 
 
 class Strength(IntEnum):

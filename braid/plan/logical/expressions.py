@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 
 from braid.lang.query import Condition, OutputColumn
-from braid.lang.syntax.source import Span
+from braid.lang.source import Span
 from braid.plan.logical.names import column_name
 
 Replace = Callable[[exp.Column], exp.Expr | None]

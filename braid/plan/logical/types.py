@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from braid.lang.syntax.source import Span
-from braid.lang.types import sql_types as types
+from braid.lang import sql_types as types
+from braid.lang.source import Span
 from braid.lang.types.expressions import Typer
 
 _ATOMIC = (types.Family.NUMBER, types.Family.STRING, types.Family.BOOLEAN, types.Family.TIME)

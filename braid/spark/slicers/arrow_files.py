@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from braid.core.columns import HASH, KEY, NOTE, TIME
+from braid.core.columns import FILE_CLOCK, FILE_PATH, HASH, KEY, NOTE, TIME
 from braid.core.errors import LogError
 from braid.core.json_rows import json_rows
 from braid.engine.notes import KEEP, note_array
@@ -24,9 +24,6 @@ from braid.log.hashing import hash_rows
 from braid.plan.stages import SlicerStage
 from braid.spark.slicers.arrow_expressions import compile_column
 
-PATH = "path"
-NOW = "now"
-"""Columns of what Spark hands over: a file, and the micro-batch's clock in microseconds."""
 _ROWS = 65_536
 
 
@@ -94,7 +91,8 @@ class ArrowSlicer:
         Files are kept apart, so that no chunk mixes two that may be hours apart in event time.
         """
         for batch in batches:
-            for path, now in zip(batch.column(PATH).to_pylist(), batch.column(NOW).to_pylist(), strict=True):
+            paths, clocks = batch.column(FILE_PATH).to_pylist(), batch.column(FILE_CLOCK).to_pylist()
+            for path, now in zip(paths, clocks, strict=True):
                 yield self._rows(path, now)
 
     def _rows(self, path: str, now: int) -> Iterator[pa.RecordBatch]:

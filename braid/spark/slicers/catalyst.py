@@ -13,8 +13,8 @@ from braid.core.config import AppConfig
 from braid.engine.notes import DROP, KEEP, SEPARATOR
 from braid.plan.stages import JoinInput, Projection, Sink, SlicerStage
 from braid.spark.slicers.lookups import looked_up
-from braid.spark.slicers.parse import RAW
 from braid.spark.sources.inputs import Inputs
+from braid.spark.sources.parse import RAW
 
 _FAR = 2**61
 """Event times stay inside this, so that the join can add bounds to them."""

@@ -14,15 +14,14 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StringType, StructField, StructType
 
-from braid.core.columns import RAW_COLUMN
+from braid.core.columns import FILE_CLOCK, FILE_PATH, RAW_COLUMN
 from braid.core.errors import RunError, SchemaError
 from braid.log.category import Category
 from braid.log.log import Log
 from braid.plan.stages import Source
 from braid.spark.schemas import arrow_schema, spark_schema
-from braid.spark.slicers.arrow_files import NOW, PATH
-from braid.spark.slicers.parse import parse_json, parse_texts, parse_typed
 from braid.spark.sources.category import CategorySource
+from braid.spark.sources.parse import parse_json, parse_texts, parse_typed
 
 KAFKA_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 _BINARY_FILES = "path string, modificationTime timestamp, length bigint, content binary"
@@ -90,7 +89,7 @@ class Inputs:
     def paths(self, source: Source) -> DataFrame:
         """The files of a source, by name, each with the clock of its micro-batch."""
         frame = self._file_reader(source).format("binaryFile").schema(_BINARY_FILES).load(source.name)
-        named = frame.select(F.col(PATH), F.unix_micros(F.current_timestamp()).alias(NOW))
+        named = frame.select(F.col(FILE_PATH), F.unix_micros(F.current_timestamp()).alias(FILE_CLOCK))
         return named.coalesce(self.session.sparkContext.defaultParallelism)
 
     def _scribe(self, source: Source, required: Sequence[str]) -> DataFrame:

@@ -20,8 +20,8 @@ from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from braid.lang.errors import ClauseError, suggest
-from braid.lang.syntax.source import SourceText, Span
-from braid.lang.types.sql_types import NAMES
+from braid.lang.source import SourceText, Span
+from braid.lang.sql_types import NAMES
 
 SPAN = "pql_span"
 """Key in an expression's `meta` under which its place in the program is kept."""
