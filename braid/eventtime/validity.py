@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -10,29 +11,52 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from braid.core.errors import SchemaError
-from braid.core.times import MAX_TIME, MIN_TIME
-from braid.eventtime.sketch import Distribution
+from braid.core.times import DAY, FAR, MIN_TIME
 
-HORIZON = 86_400_000_000
+if TYPE_CHECKING:
+    from braid.eventtime.sketch import Distribution
+
+HORIZON = DAY
 """Event times this far behind the median of what they arrive with say nothing about a stream's time."""
+YEAR_1, YEAR_9999_END = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""First and last microsecond of the years 1 to 9999: a number beyond them is not read as a time."""
+INVALID_TIME = "invalid_time"
+"""Reason of a dead letter about a row whose event time is not used; its detail is `Validity.words`."""
 
 
 class Validity(IntEnum):
-    """Why an event time is not used, or that it is. Too old is for the join to say, by its window."""
+    """Whether an event time is used, and why not. Too late is for the join to say, by its window.
+
+    Of several reasons the first in this order is given.
+    """
 
     VALID = 0
     NULL = 1
-    FUTURE = 2
-    RANGE = 3
+    RANGE = 2
+    """Too far from the epoch for bounds to be added."""
+    FUTURE = 3
 
     @property
-    def reason(self) -> str:
-        """The name under which such rows are counted."""
-        return {0: "valid", 1: "time_null", 2: "time_future", 3: "time_range"}[int(self)]
+    def words(self) -> str:
+        """The reason for people."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    Validity.VALID: "valid",
+    Validity.NULL: "missing or unreadable",
+    Validity.RANGE: "too far off",
+    Validity.FUTURE: "in the future",
+}
+
+
+def in_range(times: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Whether bounds can be added to each time without overflow."""
+    return (times > -FAR) & (times < FAR)
 
 
 def classify(times: pa.Array | pa.ChunkedArray, now: int, max_future: int) -> npt.NDArray[np.uint8]:
-    """Say for each event time whether it is valid.
+    """Say for each event time whether it is valid; `invalid_sql` says the same in Spark.
 
     Parameters
     ----------
@@ -45,16 +69,34 @@ def classify(times: pa.Array | pa.ChunkedArray, now: int, max_future: int) -> np
 
     Returns
     -------
-    The `Validity` of each, as small integers. `RANGE` is a time that bounds cannot be added to.
+    The `Validity` of each, as small integers.
     """
     values = _micros(times)
-    null = values.is_null().to_numpy(zero_copy_only=False)
     filled = pc.fill_null(values, 0).to_numpy(zero_copy_only=False)
     kinds = np.full(len(filled), Validity.VALID, dtype=np.uint8)
     kinds[filled > now + max_future] = Validity.FUTURE
-    kinds[(filled <= MIN_TIME // 2) | (filled >= MAX_TIME // 2)] = Validity.RANGE
-    kinds[null] = Validity.NULL
+    kinds[~in_range(filled)] = Validity.RANGE
+    if values.null_count:
+        kinds[values.is_null().to_numpy(zero_copy_only=False)] = Validity.NULL
     return kinds
+
+
+def invalid_sql(time: str, now: str, max_future: int) -> str:
+    """Spark SQL that gives the words of why an event time is not valid, and NULL if it is.
+
+    Parameters
+    ----------
+    time, now
+        Expressions of bigint microseconds.
+    max_future
+        As for `classify`.
+    """
+    tests = {
+        Validity.NULL: f"{time} IS NULL",
+        Validity.RANGE: f"{time} <= {-FAR} OR {time} >= {FAR}",
+        Validity.FUTURE: f"{time} > {now} + {max_future}",
+    }
+    return "CASE " + " ".join(f"WHEN {tests[kind]} THEN '{kind.words}'" for kind in sorted(tests)) + " END"
 
 
 def valid_times(times: pa.Array | pa.ChunkedArray, now: int, max_future: int) -> pa.Array:
@@ -64,10 +106,9 @@ def valid_times(times: pa.Array | pa.ChunkedArray, now: int, max_future: int) ->
     return pc.if_else(pa.array(kinds == Validity.VALID), values, pa.scalar(None, pa.int64()))
 
 
-def count_invalid(kinds: npt.NDArray[np.uint8]) -> dict[str, int]:
-    """Rows per reason for which their time is not used; reasons without rows are left out."""
-    counts = np.bincount(kinds, minlength=len(Validity))
-    return {v.reason: int(counts[v]) for v in Validity if v is not Validity.VALID and counts[v]}
+def words_of(kinds: npt.NDArray[np.uint8]) -> pa.Array:
+    """The words of each `Validity`."""
+    return pa.array([kind.words for kind in Validity]).take(pa.array(kinds))
 
 
 def _micros(times: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from braid.core.columns import HASH, LIVE, TIME
 from braid.core.positions import Position
 from braid.core.side import Side
-from braid.core.times import FAR
+from braid.eventtime.validity import in_range
 from braid.kernels.join.runs import Ints, Run
 from braid.kernels.join.spec import AnySpec
 
@@ -146,7 +146,7 @@ def parse(batch: pa.RecordBatch, spec: AnySpec, start: int) -> Parsed:
         timed = pc.is_valid(time).to_numpy(zero_copy_only=False)
         time = pc.fill_null(time, 0)
     times = time.to_numpy()
-    timed &= (times > -FAR) & (times < FAR)
+    timed &= in_range(times)
     live = np.ones(rows, np.bool_)
     if LIVE in batch.schema.names:
         live = pc.fill_null(batch.column(LIVE), False).to_numpy(zero_copy_only=False)

@@ -10,7 +10,6 @@ import urllib.parse
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -20,6 +19,7 @@ from braid.core.columns import FILE_CLOCK, FILE_PATH, HASH, KEY, NOTE, TIME
 from braid.core.errors import LogError
 from braid.core.json_rows import json_rows
 from braid.engine.notes import KEEP, note_array
+from braid.eventtime.validity import INVALID_TIME, Validity, classify, words_of
 from braid.log.hashing import hash_rows
 from braid.plan.stages import SlicerStage
 from braid.spark.slicers.arrow_expressions import compile_column
@@ -111,16 +111,14 @@ class ArrowSlicer:
     def _times(self, rows: pa.RecordBatch, now: int) -> tuple[pa.Array, pa.Array]:
         """Event times in microseconds, NULL where they are not valid, and notes on those rows."""
         times = rows.column(self.time).cast(pa.int64())
-        future = pc.fill_null(pc.greater(times, now + self.max_future), False)
-        good = pc.and_(times.is_valid(), pc.invert(future))
-        if pc.all(good).as_py():
+        kinds = classify(times, now, self.max_future)
+        if not kinds.any():
             return times, pa.nulls(len(times), pa.string())
-        bad = pc.invert(good)
-        count = int(np.count_nonzero(bad.to_numpy(zero_copy_only=False)))
-        why = pc.if_else(future.filter(bad), "in the future", "missing or unreadable")
-        texts = note_array(KEEP, pa.repeat("invalid_time", count), why, json_rows(rows.filter(bad)))
+        bad = pa.array(kinds != Validity.VALID)
+        why = words_of(kinds[kinds != Validity.VALID])
+        texts = note_array(KEEP, pa.repeat(INVALID_TIME, len(why)), why, json_rows(rows.filter(bad)))
         notes = pc.replace_with_mask(pa.nulls(len(times), pa.string()), bad, texts)
-        return pc.if_else(good, times, None), notes
+        return pc.if_else(bad, None, times), notes
 
 
 _MICROS = pa.timestamp("us", tz="UTC")

@@ -11,13 +11,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from braid.core.columns import HASH, KEY, LIVE, NOTE, TIME
 from braid.core.config import AppConfig
 from braid.engine.notes import DROP, KEEP, SEPARATOR
+from braid.eventtime.validity import INVALID_TIME, invalid_sql
 from braid.plan.stages import JoinInput, Projection, Sink, SlicerStage
 from braid.spark.slicers.lookups import looked_up
 from braid.spark.sources.inputs import Inputs
 from braid.spark.sources.parse import RAW
-
-_FAR = 2**61
-"""Event times stay inside this, so that the join can add bounds to them."""
 
 
 def slice_rows(stage: SlicerStage, inputs: Inputs, options: AppConfig, home: str) -> DataFrame:
@@ -29,7 +27,7 @@ def slice_rows(stage: SlicerStage, inputs: Inputs, options: AppConfig, home: str
     columns = [projected(column) for column in stage.columns]
     if stage.join_input is None:
         return sharded(frame.select(*columns, F.col(NOTE)), stage.sink)
-    return _for_join(frame, columns, stage.join_input, options, report=not stage.source.internal)
+    return join_rows(frame, columns, stage.join_input, options, report=not stage.source.internal)
 
 
 def projected(column: Projection) -> SparkColumn:
@@ -42,9 +40,13 @@ def sharded(frame: DataFrame, sink: Sink) -> DataFrame:
     return frame.withColumn(HASH, F.xxhash64(F.expr(sink.shard_by))) if sink.shard_by else frame
 
 
-def _for_join(
+def join_rows(
     frame: DataFrame, columns: list[SparkColumn], extra: JoinInput, options: AppConfig, *, report: bool
 ) -> DataFrame:
+    """What a join reads of rows: hash, keys, event time, and notes on those whose time is not valid.
+
+    With `report` these notes are dead letters; between joins, rows without a time have been reported.
+    """
     keys = [F.expr(key.sql).cast(key.type) for key in extra.keys]
     # Without keys, rows are spread by time: every shard of a join reads the other side whole.
     hashed = F.xxhash64(*keys) if keys else F.xxhash64(_micros(extra.time))
@@ -55,20 +57,13 @@ def _for_join(
     sliced = frame.select(*columns, *special, F.col(RAW), F.col(NOTE))
     when = F.col("__when")
     # The clock is that of the micro-batch, which Spark replays with it.
-    future = when > F.unix_micros(F.current_timestamp()) + F.lit(options.max_future)
-    valid = when.isNotNull() & ~future & (F.abs(when) < F.lit(_FAR))
+    why = F.expr(invalid_sql("__when", "unix_micros(current_timestamp())", options.max_future))
     note = F.col(NOTE)
     if report:
-        why = (
-            F.when(when.isNull(), "missing or unreadable")
-            .when(future, "in the future")
-            .otherwise("too far off")
-        )
-        letter = F.concat_ws(
-            SEPARATOR, F.lit(KEEP), F.lit("invalid_time"), why, F.coalesce(F.col(RAW), F.lit(""))
-        )
-        note = F.when(note.isNull() & ~valid, letter).otherwise(note)
-    return sliced.withColumns({TIME: F.when(valid, when), NOTE: note}).drop("__when", RAW)
+        raw = F.coalesce(F.col(RAW), F.lit(""))
+        letter = F.concat_ws(SEPARATOR, F.lit(KEEP), F.lit(INVALID_TIME), why, raw)
+        note = F.when(note.isNull() & why.isNotNull(), letter).otherwise(note)
+    return sliced.withColumns({TIME: F.when(why.isNull(), when), NOTE: note}).drop("__when", RAW)
 
 
 def _micros(time: Projection) -> SparkColumn:

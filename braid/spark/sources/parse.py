@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from braid.core.columns import NOTE
 from braid.engine.notes import DROP, SEPARATOR
+from braid.eventtime.validity import YEAR_1, YEAR_9999_END
 from braid.plan.stages import Column
 
 RAW = "__raw"
@@ -18,8 +19,6 @@ RAW = "__raw"
 _CORRUPT = "__corrupt"
 _TIMES = ("timestamp", "timestamp_ltz", "timestamp_ntz")
 _UNITS = {"seconds": 1_000_000, "milliseconds": 1_000, "microseconds": 1}
-_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""Microseconds of the years 1 to 9999: times beyond are not valid."""
 
 
 def parse_json(
@@ -106,7 +105,7 @@ def parse_time(text: SparkColumn, unit: str) -> SparkColumn:
     """A timestamp from ISO-8601 text, or from a number in the declared unit; NULL if it is neither."""
     number = text.try_cast("decimal(38,9)")
     micros = F.round(number * F.lit(_UNITS[unit]))
-    valid = (micros >= F.lit(_FIRST)) & (micros <= F.lit(_LAST))
+    valid = (micros >= F.lit(YEAR_1)) & (micros <= F.lit(YEAR_9999_END))
     # Spark would read a time of day without a date as one of today.
     dated = text.rlike(r"^\s*\d{4}-\d{2}-\d{2}")
     return F.when(number.isNotNull(), F.when(valid, F.timestamp_micros(micros.cast("bigint")))).when(
