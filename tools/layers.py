@@ -39,7 +39,7 @@ LAYERS = {
 }
 """Layers and what they know, highest first. A layer imports only from itself and from those below it."""
 
-ONLY: dict[str, set[str]] = {}
+ONLY = {"cli": {"api", "home", "core"}}
 """Layers that may import less than all that is below them."""
 
 CONFINED = {"pyspark": "spark", "py4j": "spark"}

@@ -1,7 +1,18 @@
-"""The one programmatic surface of Braid, which the command line and the service are thin layers over."""
+"""The one programmatic surface of Braid, which the command line and the service are thin layers over.
+
+Programs: `compile_text`, `compile_file`, `load_plan`, `explain`, `diff`. Nothing of these runs anything.
+Applications: `run` starts one and gives its `Application`; `status` shows those of a home.
+Data: `publish` and `Publisher` append records, `read` and `read_batches` read rows, `categories` lists.
+Lookup tables: `load_lookup`, `get_lookup`, `lookup_tables`.
+
+What is below (`braid.plan`, `braid.spark`, ...) may change without notice.
+"""
+
+from typing import TYPE_CHECKING
 
 from braid.api.applications import run, status
-from braid.api.data import Publisher, categories, publish, read, read_batches
+from braid.api.data import CategoryInfo, Publisher, categories, publish, read, read_batches
+from braid.api.lookup import LookupInfo, get_lookup, load_lookup, lookup_tables
 from braid.api.programs import (
     FORMATS,
     Compiled,
@@ -14,9 +25,15 @@ from braid.api.programs import (
     load_plan,
 )
 
+if TYPE_CHECKING:
+    # Importing it needs PySpark, which `run` does when it is called.
+    from braid.spark.app import Application as Application
+
 __all__ = [
     "FORMATS",
+    "CategoryInfo",
     "Compiled",
+    "LookupInfo",
     "Publisher",
     "categories",
     "compile_file",
@@ -25,7 +42,10 @@ __all__ = [
     "diff_json",
     "diff_text",
     "explain",
+    "get_lookup",
+    "load_lookup",
     "load_plan",
+    "lookup_tables",
     "publish",
     "read",
     "read_batches",

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from braid.api import data
+from braid import api
 from braid.core.columns import RAW_COLUMN
 from braid.core.json_rows import json_rows, json_values
 
@@ -47,10 +47,10 @@ def publish(
 ) -> None:
     """Append JSON lines to a category."""
     if str(file) == "-":
-        rows = data.publish(category, _lines(sys.stdin), home)
+        rows = api.publish(category, _lines(sys.stdin), home)
     else:
         with file.open(encoding="utf-8") as lines:
-            rows = data.publish(category, _lines(lines), home)
+            rows = api.publish(category, _lines(lines), home)
     typer.echo(f"{category}: {rows} records", err=True)
 
 
@@ -62,7 +62,7 @@ def cat(
     home: HomeOption = None,
 ) -> None:
     """Print the rows of a category."""
-    batches = _limited(data.read_batches(category, home, follow=follow), limit)
+    batches = _limited(api.read_batches(category, home, follow=follow), limit)
     try:
         if form is Format.JSONL:
             _print_json(batches)
@@ -77,7 +77,7 @@ def cat(
 def categories(home: HomeOption = None) -> None:
     """List categories with their rows, commits, sizes and time ranges."""
     table = Table("category", "kind", "rows", "commits", "size", "shards", "times")
-    for info in data.categories(home):
+    for info in api.categories(home):
         times = "" if info.first_time is None else f"{_iso(info.first_time)} .. {_iso(info.last_time)}"
         table.add_row(
             info.name,

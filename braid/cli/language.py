@@ -11,7 +11,6 @@ import typer
 
 from braid import api
 from braid.core.errors import BraidError
-from braid.plan.stages import JoinStage
 
 UNREADABLE = 2
 """Exit code of `diff` when one of the programs does not compile; 1 means that the update is refused."""
@@ -39,11 +38,14 @@ def check(program: Program) -> None:
     """Compile a program and report everything that is wrong with it."""
     compiled = api.compile_file(program)
     _warn(compiled)
-    joins = sum(isinstance(stage, JoinStage) for stage in compiled.plan.stages)
     query = compiled.query
     counts = ", ".join(
         f"{count} {word}{'' if count == 1 else 's'}"
-        for count, word in ((len(query.inputs), "input"), (joins, "join"), (len(query.tables), "table"))
+        for count, word in (
+            (len(query.inputs), "input"),
+            (compiled.joins, "join"),
+            (len(query.tables), "table"),
+        )
     )
     typer.echo(f"{query.application.name}: ok, {counts}")
 

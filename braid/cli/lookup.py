@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import Annotated
 
-import pyarrow as pa
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from braid import api
 from braid.cli.data import HomeOption
 from braid.core.config import parse_duration
-from braid.core.errors import ConfigError, SchemaError, StoreError
+from braid.core.errors import ConfigError
 from braid.core.json_rows import json_rows
-from braid.home.paths import Home
-from braid.stores.lookup import LookupStore, LookupTable, load_file
 
 TableArgument = Annotated[str, typer.Argument(help="A lookup table.", show_default=False)]
 
@@ -45,15 +42,8 @@ def load(
     home: HomeOption = None,
 ) -> None:
     """Load a file into a lookup table, which is made if it does not exist."""
-    found = load_file(
-        _store(home),
-        file,
-        table,
-        [name.strip() for name in key.split(",") if name.strip()],
-        ttl=_duration(ttl),
-        replace=replace,
-        now_us=_now_us(),
-    )
+    names = [name.strip() for name in key.split(",") if name.strip()]
+    found = api.load_lookup(table, file, names, home, ttl=_duration(ttl), replace=replace)
     typer.echo(f"{table}: {found.rows:,} rows {'in all' if found.replaced else 'written'}", err=True)
 
 
@@ -65,69 +55,19 @@ def get(
     home: HomeOption = None,
 ) -> None:
     """Print the row of a key as JSON; exit code 1 if there is none."""
-    with _store(home).open(table) as opened:
-        keys = _key(opened, key)
-        found = opened.get(keys, _now_us())
-        if not found.found[0]:
-            raise StoreError(
-                f"there is no row for ({', '.join(key)})",
-                where=f"lookup table {table}",
-                hint="it was never written, or it is older than the table's ttl",
-            )
-        row = pa.RecordBatch.from_arrays(
-            [*keys.columns, *(column.combine_chunks() for column in found.values.columns)],
-            schema=pa.schema([*keys.schema, *found.values.schema]),
-        )
-    typer.echo(json_rows(row)[0].as_py())
+    typer.echo(json_rows(api.get_lookup(table, key, home))[0].as_py())
 
 
 def tables(home: HomeOption = None) -> None:
     """List lookup tables with their columns, sizes and times to live."""
     listing = Table("table", "key", "value", "rows", "size", "ttl")
-    store = _store(home)
-    for name in store.tables():
-        with store.open(name) as opened:
-            settings, (rows, size) = opened.settings, opened.size
+    for info in api.lookup_tables(home):
         columns = (
-            ", ".join(f"{field.name} {field.type}" for field in schema)
-            for schema in (settings.key, settings.value)
+            ", ".join(f"{field.name} {field.type}" for field in schema) for schema in (info.key, info.value)
         )
-        ttl = "" if settings.ttl is None else f"{settings.ttl / 1e6:,.0f} s"
-        listing.add_row(name, *columns, f"~{rows:,}", f"{size / 1e6:,.1f} MB", ttl)
+        ttl = "" if info.ttl is None else f"{info.ttl / 1e6:,.0f} s"
+        listing.add_row(info.name, *columns, f"~{info.rows:,}", f"{info.bytes / 1e6:,.1f} MB", ttl)
     Console(width=None if sys.stdout.isatty() else 200).print(listing)
-
-
-def _store(home: Path | None) -> LookupStore:
-    return LookupStore(Home.at(home).root)
-
-
-def _key(table: LookupTable, texts: list[str]) -> pa.RecordBatch:
-    """Key columns of one row, from texts."""
-    schema = table.settings.key
-    if len(texts) != len(schema):
-        raise SchemaError(
-            f"the key has {len(schema)} columns, not {len(texts)}",
-            where=f"lookup table {table.name}",
-            hint="give a value for each of: " + ", ".join(f"{f.name} {f.type}" for f in schema),
-        )
-    columns = []
-    for text, field in zip(texts, schema, strict=True):
-        try:
-            value = bytes.fromhex(text) if _is_bytes(field.type) else text
-            columns.append(pa.array([value]).cast(field.type))
-        except (ValueError, NotImplementedError) as error:
-            raise SchemaError(
-                f"{text!r} is not a value of key column {field.name!r}, which is {field.type}",
-                where=f"lookup table {table.name}",
-                hint="binary is written in hexadecimal digits, times as 2026-01-31T12:00:00Z",
-            ) from error
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
-    )
 
 
 def _duration(text: str | None) -> int | None:
@@ -135,7 +75,3 @@ def _duration(text: str | None) -> int | None:
         return None if text is None else parse_duration(text)
     except ValueError as error:
         raise ConfigError(str(error), where="--ttl") from None
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1000

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from braid.spark.app import Application
+    from braid.api import Application
 
 _SECONDS = 10.0
 """Span of time over which rates are measured."""
