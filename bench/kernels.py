@@ -27,7 +27,8 @@ from braid.core.side import Side
 from braid.core.times import MAX_TIME, MIN_TIME, SECOND
 from braid.kernels.join.interval import IntervalJoin
 from braid.kernels.join.spec import JoinSpec, JoinType, OutputColumn
-from braid.kernels.join.step import Step
+from braid.kernels.join.step import two_sided
+from braid.kernels.step import Step
 from braid.log.hashing import hash_rows
 from braid.log.layout import shard_boundaries
 
@@ -110,8 +111,8 @@ def schedule(times: dict[Side, list[int]], upper: int, slack: int) -> list[Step]
                 admitted[side].append(Position(0, at[side]))
                 now[side] = times[side][at[side]]
                 at[side] += 1
-        steps.append(Step(admitted[Side.LEFT], admitted[Side.RIGHT], now[Side.LEFT], now[Side.RIGHT]))
-    steps.append(Step([], [], MAX_TIME, MAX_TIME))
+        steps.append(two_sided(admitted[Side.LEFT], admitted[Side.RIGHT], now[Side.LEFT], now[Side.RIGHT]))
+    steps.append(two_sided([], [], MAX_TIME, MAX_TIME))
     return steps
 
 

@@ -31,7 +31,7 @@ from braid.core.side import Side
 from braid.core.times import MAX_TIME, MIN_TIME, SECOND
 from braid.kernels.join.series import SeriesJoin
 from braid.kernels.join.spec import JoinType, OutputColumn, SeriesMode, SeriesSpec
-from braid.kernels.join.step import Step
+from braid.kernels.join.step import two_sided
 from braid.log.hashing import hash_rows
 
 START = 1_700_000_000 * SECOND
@@ -109,8 +109,8 @@ def run_kernel(blocks: Blocks, series: Series, mode: SeriesMode, chunk_rows: int
     for number in range(chunks):
         times = [int(ends[side][number]) if number < len(ends[side]) else MAX_TIME for side in Side]
         step = [[Position(0, number)] if number * chunk_rows < series[side].num_rows else [] for side in Side]
-        found.append(join.step(Step(*step, *times)).rows)
-    found.append(join.step(Step([], [], MAX_TIME, MAX_TIME)).rows)
+        found.append(join.step(two_sided(*step, *times)).rows)
+    found.append(join.step(two_sided([], [], MAX_TIME, MAX_TIME)).rows)
     return pa.concat_tables(found)
 
 

@@ -28,7 +28,7 @@ from braid.core.side import Side
 from braid.core.times import MAX_TIME, SECOND
 from braid.kernels.join.series import SeriesJoin
 from braid.kernels.join.spec import JoinType, SeriesMode, SeriesSpec
-from braid.kernels.join.step import Step
+from braid.kernels.join.step import two_sided
 
 RATE = 1000
 """Records per second of either stream, as in the paper's estimate."""
@@ -56,10 +56,10 @@ def estimate(seconds: int) -> dict[str, object]:
     for number in range(len(ends[Side.LEFT])):
         started = time.perf_counter()
         both = [[Position(0, number)], [Position(0, number)]]
-        out = join.step(Step(*both, *(int(ends[side][number]) for side in Side)))
+        out = join.step(two_sided(*both, *(int(ends[side][number]) for side in Side)))
         took.append(time.perf_counter() - started)
         pairs += out.rows.num_rows
-    pairs += join.step(Step([], [], MAX_TIME, MAX_TIME)).rows.num_rows
+    pairs += join.step(two_sided([], [], MAX_TIME, MAX_TIME)).rows.num_rows
     return {
         "pairs_per_second_of_stream": round(pairs / seconds),
         "busy": round(sum(took) / seconds, 4),

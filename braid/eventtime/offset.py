@@ -1,23 +1,22 @@
-"""How far a join has come in its two inputs: plain JSON, and all that a decision depends on."""
+"""How far an operator has come in its inputs: plain JSON, and all that a decision depends on."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from braid.core.errors import StateError
 from braid.core.json_values import Json, read_int, read_position
 from braid.core.positions import START, Position
 from braid.core.times import MIN_TIME
 
-VERSION = 1
-SideName = Literal["left", "right"]
+VERSION = 2
+"""Version 1 had two inputs, under `left` and `right` in the offset itself. It is still read."""
 
 
 @dataclass(frozen=True)
-class SideOffset:
+class InputOffset:
     """How far one input has come.
 
     Parameters
@@ -25,7 +24,7 @@ class SideOffset:
     position
         The last chunk admitted.
     stream_time
-        Its stream time, which the estimator or, while it is idle, the other input has moved.
+        Its stream time, which the estimator or, while it is idle, another input has moved.
     active
         The wall clock when rows with event times were last admitted.
     estimator
@@ -45,7 +44,7 @@ class SideOffset:
         return self.position
 
     def to_json(self) -> dict[str, Json]:
-        """The JSON object of this side."""
+        """The JSON object of this input."""
         return {
             "commit": self.position.commit,
             "chunk": self.position.chunk,
@@ -55,11 +54,13 @@ class SideOffset:
         }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Json]) -> SideOffset:
+    def from_json(cls, value: Json) -> InputOffset:
         """Read back what `to_json` gave."""
+        if not isinstance(value, dict):
+            raise bad_offset("an input is missing")
         estimator = value.get("estimator")
         if estimator is not None and not isinstance(estimator, dict):
-            raise _bad_offset(f"'estimator' is {estimator!r}")
+            raise bad_offset(f"'estimator' is {estimator!r}")
         return cls(
             Position(read_int(value, "commit"), read_int(value, "chunk")),
             read_int(value, "stream_time"),
@@ -70,39 +71,32 @@ class SideOffset:
 
 @dataclass(frozen=True)
 class Offset:
-    """How far a join has come.
+    """How far an operator has come.
 
     Parameters
     ----------
-    left, right
-        The two inputs.
+    inputs
+        The inputs by name, in the operator's order.
     growth
         By how much the row budget of the next micro-batch exceeds the configured one.
     drained
-        Whether the input has ended and both stream times are `MAX_TIME`.
+        Whether the input has ended and all stream times are `MAX_TIME`.
     """
 
-    left: SideOffset
-    right: SideOffset
+    inputs: Mapping[str, InputOffset]
     growth: int = 1
     drained: bool = False
 
     @classmethod
-    def start(cls, now: int) -> Offset:
+    def start(cls, names: Iterable[str], now: int) -> Offset:
         """Before anything has been admitted; silence counts from `now`."""
-        side = SideOffset(START, MIN_TIME, now)
-        return cls(side, side)
-
-    def side(self, name: SideName) -> SideOffset:
-        """The offset of one input."""
-        return self.left if name == "left" else self.right
+        return cls({str(name): InputOffset(START, MIN_TIME, now) for name in names})
 
     def to_json(self) -> dict[str, Json]:
         """The JSON object of the offset."""
         return {
             "version": VERSION,
-            "left": self.left.to_json(),
-            "right": self.right.to_json(),
+            "inputs": {name: offset.to_json() for name, offset in self.inputs.items()},
             "growth": self.growth,
             "drained": self.drained,
         }
@@ -115,16 +109,19 @@ class Offset:
     def from_json(cls, value: Mapping[str, Json]) -> Offset:
         """Read back what `to_json` gave; a `StateError` says what is wrong with anything else."""
         version = value.get("version")
-        if version != VERSION:
-            raise _bad_offset(f"its version is {version!r}, this is version {VERSION}")
-        left, right = value.get("left"), value.get("right")
-        if not isinstance(left, dict) or not isinstance(right, dict):
-            raise _bad_offset("a side is missing")
+        if version == 1:
+            inputs: Json = {name: value.get(name) for name in ("left", "right")}
+        elif version == VERSION:
+            inputs = value.get("inputs")
+        else:
+            raise bad_offset(f"its version is {version!r}, this is version {VERSION}")
+        if not isinstance(inputs, dict):
+            raise bad_offset(f"'inputs' is {inputs!r}")
         drained = value.get("drained")
         if not isinstance(drained, bool):
-            raise _bad_offset(f"'drained' is {drained!r}")
-        growth = read_int(value, "growth")
-        return cls(SideOffset.from_json(left), SideOffset.from_json(right), growth, drained)
+            raise bad_offset(f"'drained' is {drained!r}")
+        found = {name: InputOffset.from_json(offset) for name, offset in inputs.items()}
+        return cls(found, read_int(value, "growth"), drained)
 
     @classmethod
     def from_text(cls, text: str) -> Offset:
@@ -132,15 +129,16 @@ class Offset:
         try:
             value = json.loads(text)
         except json.JSONDecodeError as error:
-            raise _bad_offset(str(error)) from None
+            raise bad_offset(str(error)) from None
         if not isinstance(value, dict):
-            raise _bad_offset(f"it is {value!r}")
+            raise bad_offset(f"it is {value!r}")
         return cls.from_json(value)
 
 
-def _bad_offset(what: str) -> StateError:
+def bad_offset(what: str) -> StateError:
+    """The error for an offset that this version did not write."""
     return StateError(
-        f"not an offset of a join: {what}",
-        where="join offset",
-        hint="use the version of Braid that wrote the checkpoint, or start the join anew",
+        f"not an offset of an operator: {what}",
+        where="offset",
+        hint="use the version of Braid that wrote the checkpoint, or start the operator anew",
     )

@@ -1,4 +1,4 @@
-"""Pacing: which chunks of two inputs a join takes next, so that their stream times stay together.
+"""Pacing: which chunks of its inputs an operator takes next, so that their stream times stay together.
 
 Everything here is a pure function of chunk records, an offset and a wall-clock time that is passed in
 (section 5.2 of the paper): the same arguments give the same decision, bit for bit.
@@ -6,8 +6,8 @@ Everything here is a pure function of chunk records, an offset and a wall-clock 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from braid.core.config import AppConfig
@@ -18,7 +18,7 @@ from braid.eventtime.ascending import Ascending
 from braid.eventtime.calibrated import Calibrated
 from braid.eventtime.chunk import ChunkTimes
 from braid.eventtime.estimator import Estimator
-from braid.eventtime.offset import Offset, SideName, SideOffset
+from braid.eventtime.offset import InputOffset, Offset
 from braid.eventtime.ordered import Ordered
 from braid.eventtime.propagated import Propagated
 
@@ -29,40 +29,42 @@ RESCUED_PERCENTILE = 5.0
 
 @dataclass(frozen=True)
 class PacingConfig:
-    """How two inputs are paced.
+    """How the inputs of an operator are paced.
 
     Parameters
     ----------
+    estimators
+        The inputs by name, each with its estimator of stream time.
     upper
-        Upper bound of the join's window: the right input is kept at the left's stream time plus this.
-        Of any sign, and enough: where the window begins does not matter for pacing.
+        Of two inputs whose rows meet in a window, its upper bound: the second input (a join's right one) is
+        kept at the first one's stream time plus this. Of any sign, and enough: where the window begins does
+        not matter for pacing. None for inputs that need not wait for each other.
     slack
-        How far the right input may be ahead of that before it is paused. The left one may be ahead by this
-        and by a positive `upper`: its rows wait for later right rows anyway, but find earlier ones at once.
-        For it counts how far the right input has come, not its stream time: left rows would have to wait
-        for as long as right rows may be late, and their matches with them.
+        How far the second input may be ahead of that before it is paused. The first one may be ahead by this
+        and by a positive `upper`: its rows wait for later rows of the second anyway, but find earlier ones at
+        once. For it counts how far the second input has come, not its stream time: rows of the first would
+        have to wait for as long as those of the second may be late, and their matches with them.
     idle_timeout
         Silence after which an input no longer holds back the other one.
     batch_rows
         Rows admitted at once when there is no backlog.
     max_growth
         By how much `batch_rows` may be exceeded under backlog.
-    left, right
-        The estimators.
     patient
         Inputs that are waited for however long they are silent: rows are known to be on their way.
     """
 
-    upper: int
+    estimators: Mapping[str, Estimator]
+    upper: int | None = None
     slack: int = 60_000_000
     idle_timeout: int = 30_000_000
     batch_rows: int = 1_000_000
     max_growth: int = 8
-    left: Estimator = field(default_factory=Calibrated)
-    right: Estimator = field(default_factory=Calibrated)
-    patient: tuple[SideName, ...] = ()
+    patient: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.upper is not None and len(self.estimators) != 2:
+            raise ConfigError(f"a window is between two inputs, not {len(self.estimators)}")
         for name in ("slack", "idle_timeout"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}, but must not be negative")
@@ -74,10 +76,11 @@ class PacingConfig:
     def of(
         cls,
         options: AppConfig,
-        upper: int,
-        propagated: Iterable[SideName] = (),
-        disorder: Mapping[SideName, int] | None = None,
-        rescued: Iterable[SideName] = (),
+        names: Iterable[str],
+        upper: int | None,
+        propagated: Iterable[str] = (),
+        disorder: Mapping[str, int] | None = None,
+        rescued: Iterable[str] = (),
     ) -> PacingConfig:
         """Pacing by an application's options.
 
@@ -88,24 +91,25 @@ class PacingConfig:
         instead of an hour).
         """
         make = Ascending if options.stream_time == "ascending" else Calibrated
-        daring = set(rescued)
+        upstream, declared, daring = set(propagated), disorder or {}, set(rescued)
 
-        def estimated(side: SideName) -> Estimator:
-            return make(options.percentile or (RESCUED_PERCENTILE if side in daring else PERCENTILE))
+        def estimator(name: str) -> Estimator:
+            if name in upstream:
+                return Propagated()
+            if name in declared:
+                return Ordered(declared[name])
+            return make(options.percentile or (RESCUED_PERCENTILE if name in daring else PERCENTILE))
 
-        known: dict[SideName, Estimator] = {name: Ordered(most) for name, most in (disorder or {}).items()}
-        known |= dict.fromkeys(propagated, Propagated())
         return cls(
+            {str(name): estimator(name) for name in names},
             upper,
             options.slack,
             options.idle_timeout,
             options.batch_rows,
-            left=known.get("left") or estimated("left"),
-            right=known.get("right") or estimated("right"),
         )
 
 
-class SideStatus(StrEnum):
+class InputStatus(StrEnum):
     """What an input is doing after a decision."""
 
     RUNNING = "running"
@@ -124,7 +128,7 @@ class Admission:
     chunks: int
     rows: int
     stream_time: int
-    status: SideStatus
+    status: InputStatus
 
 
 @dataclass(frozen=True)
@@ -133,8 +137,8 @@ class Pause:
 
     Parameters
     ----------
-    side
-        The input that is paused.
+    input, behind
+        The input that is paused, and the one that it is ahead of.
     ahead
         How many microseconds it is beyond where the other one would have it; None while the other has no
         stream time at all.
@@ -142,16 +146,17 @@ class Pause:
         What the other input is doing.
     """
 
-    side: SideName
+    input: str
+    behind: str
     ahead: int | None
-    other: SideStatus
+    other: InputStatus
 
     def describe(self) -> str:
         """One line for people."""
-        other = "right" if self.side == "left" else "left"
+        other = self.behind
         far = "" if self.ahead is None else f" by {self.ahead / 1_000_000:.1f} s"
-        why = f"{other} has nothing to read" if self.other is SideStatus.WAITING else f"{other} catches up"
-        return f"{self.side} is paused: ahead of {other}{far}; {why}"
+        why = f"{other} has nothing to read" if self.other is InputStatus.WAITING else f"{other} catches up"
+        return f"{self.input} is paused: ahead of {other}{far}; {why}"
 
 
 @dataclass(frozen=True)
@@ -162,8 +167,8 @@ class Decision:
     ----------
     offset
         The next offset; the same object as before when there is nothing to do.
-    left, right
-        What was admitted, with the stream times after it.
+    inputs
+        What was admitted of each input, with the stream times after it.
     pause
         Why an input with chunks was left unread, if one was.
     limited
@@ -171,21 +176,19 @@ class Decision:
     """
 
     offset: Offset
-    left: Admission
-    right: Admission
+    inputs: Mapping[str, Admission]
     pause: Pause | None
     limited: bool
 
     @property
     def rows(self) -> int:
-        """Rows admitted of both inputs."""
-        return self.left.rows + self.right.rows
+        """Rows admitted of all inputs."""
+        return sum(admission.rows for admission in self.inputs.values())
 
 
 def next_offset(
     offset: Offset,
-    left: Iterable[ChunkTimes],
-    right: Iterable[ChunkTimes],
+    records: Mapping[str, Iterable[ChunkTimes]],
     config: PacingConfig,
     now: int,
     *,
@@ -197,9 +200,9 @@ def next_offset(
     Parameters
     ----------
     offset
-        Where the join stands.
-    left, right
-        Chunk records in order, from just after `offset.side(...).needed`; read only as far as needed, so
+        Where the operator stands.
+    records
+        Chunk records of each input in order, from just after its `needed`; read only as far as needed, so
         they may be generators over a long backlog.
     config
         How to pace.
@@ -207,59 +210,67 @@ def next_offset(
         The wall clock, in microseconds.
     draining
         The records given are all there will ever be: an input that is used up holds nothing back, and once
-        both are, both stream times become `MAX_TIME`.
+        all are, all stream times become `MAX_TIME`.
     watching_since
         When this process began to look at the inputs. Silence is not counted from before, so that after an
         outage an input is not taken for idle while its writer is still starting.
     """
-    sides = _Sides(
-        _Side("left", offset.left, config.left, left, "left" in config.patient),
-        _Side("right", offset.right, config.right, right, "right" in config.patient),
-        config,
-        offset.drained,
+    inputs = [
+        _Input(name, offset.inputs[name], estimator, records[name], name in config.patient)
+        for name, estimator in config.estimators.items()
+    ]
+    pace = (
+        _Independent(inputs) if config.upper is None else _Window(inputs, config.upper, config.slack, offset)
     )
+    silence = _Silence(draining, now - config.idle_timeout, watching_since)
     budget = config.batch_rows * offset.growth
-    quiet = now - config.idle_timeout
     rows = 0
     limited = False
     while True:
-        sides.follow(draining, quiet, watching_since)
-        side = sides.choose()
-        if side is None:
+        pace.follow(silence)
+        chosen = pace.choose()
+        if chosen is None:
             break
-        chunk = side.peek()
+        chunk = chosen.peek()
         assert chunk is not None
         if rows and rows + chunk.rows > budget:
             limited = True
             break
         rows += chunk.rows
-        side.admit(now)
+        chosen.admit(now)
     drained = offset.drained
-    if draining and sides.left.peek() is None and sides.right.peek() is None:
+    if draining and all(one.peek() is None for one in inputs):
         drained = True
-        sides.left.time = sides.right.time = MAX_TIME
+        for one in inputs:
+            one.time = MAX_TIME
     growth = min(offset.growth * 2, config.max_growth) if limited else max(offset.growth // 2, 1)
-    following = Offset(sides.left.offset(), sides.right.offset(), growth, drained)
-    unchanged = (
-        following.left == offset.left and following.right == offset.right and drained == offset.drained
-    )
-    statuses = [sides.status(side, draining, quiet, watching_since) for side in (sides.left, sides.right)]
+    following = Offset({one.name: one.offset() for one in inputs}, growth, drained)
+    unchanged = following.inputs == offset.inputs and drained == offset.drained
+    statuses = {one.name: _status(one, pace, silence) for one in inputs}
     return Decision(
         offset if unchanged else following,
-        sides.left.admission(offset.left.position, statuses[0]),
-        sides.right.admission(offset.right.position, statuses[1]),
-        sides.pause(statuses),
+        {one.name: one.admission(statuses[one.name]) for one in inputs},
+        pace.pause(statuses),
         limited,
     )
 
 
-class _Side:
+@dataclass(frozen=True)
+class _Silence:
+    """When an input that has nothing to read counts as silent; see `next_offset`."""
+
+    draining: bool
+    quiet: int
+    watching_since: int
+
+
+class _Input:
     """One input while a decision is being made."""
 
     def __init__(
         self,
-        name: SideName,
-        offset: SideOffset,
+        name: str,
+        offset: InputOffset,
         estimator: Estimator,
         records: Iterable[ChunkTimes],
         patient: bool,
@@ -319,81 +330,111 @@ class _Side:
             self._active = now
         self._next = next(self._records, None)
 
-    def silent(self, draining: bool, quiet: int, watching_since: int) -> bool:
+    def silent(self, silence: _Silence) -> bool:
         """Whether there is nothing to read, and has been nothing for so long that it may never come."""
         if self._next is not None:
             return False
-        return draining or (not self._patient and max(self._active, watching_since) <= quiet)
+        since = max(self._active, silence.watching_since)
+        return silence.draining or (not self._patient and since <= silence.quiet)
 
-    def offset(self) -> SideOffset:
+    def offset(self) -> InputOffset:
         """Where this input stands now; the same object as before when nothing was admitted or moved."""
         if not self._chunks:
             before = self._before
             if self.time == before.stream_time:
                 return before
-            return SideOffset(before.position, self.time, before.active, before.estimator)
-        return SideOffset(self._position, self.time, self._active, self._clock.snapshot())
+            return InputOffset(before.position, self.time, before.active, before.estimator)
+        return InputOffset(self._position, self.time, self._active, self._clock.snapshot())
 
-    def admission(self, after: Position, status: SideStatus) -> Admission:
+    def admission(self, status: InputStatus) -> Admission:
         """What has been admitted."""
-        return Admission(after, self._position, self._chunks, self._rows, self.time, status)
+        return Admission(self._before.position, self._position, self._chunks, self._rows, self.time, status)
 
 
-@dataclass
-class _Sides:
-    """Both inputs while a decision is being made."""
+class _Independent:
+    """Inputs that do not wait for each other: the one that is furthest behind is read next."""
 
-    left: _Side
-    right: _Side
-    config: PacingConfig
-    drained: bool
+    def __init__(self, inputs: Sequence[_Input]) -> None:
+        self._inputs = inputs
 
-    def lead(self) -> int:
-        """How far the right stream time is ahead of where the left one would have it; negative if behind."""
-        if self.drained or self.left.time == self.right.time == MIN_TIME:
-            return 0
-        return self.right.time - self.left.time - self.config.upper
+    def choose(self) -> _Input | None:
+        """The input to read next."""
+        return min((one for one in self._inputs if one.peek() is not None), key=_by_time, default=None)
 
-    def paused(self, side: _Side) -> bool:
-        """Whether a side is too far ahead. Never both, so one of two that have chunks can always go on."""
-        return self.ahead(side) > self.config.slack
+    def follow(self, silence: _Silence) -> None:
+        """No stream time depends on another one."""
 
-    def ahead(self, side: _Side) -> int:
-        """How far a side is beyond where the other one would have it."""
-        if side is self.right or self.drained or self.left.time == self.right.time == MIN_TIME:
-            return self.lead()
-        return self.left.time - self.right.frontier + min(self.config.upper, 0)
+    def paused(self, one: _Input) -> bool:
+        """None is."""
+        return False
 
-    def choose(self) -> _Side | None:
-        """The side to read next: the one behind, or else the other unless it is paused."""
-        behind, ahead = (self.left, self.right) if self.lead() > 0 else (self.right, self.left)
+    def pause(self, statuses: Mapping[str, InputStatus]) -> Pause | None:
+        """Nothing to explain."""
+        return None
+
+
+class _Window:
+    """Two inputs whose rows meet in a window: the first, and the second up to `upper` after it."""
+
+    def __init__(self, inputs: Sequence[_Input], upper: int, slack: int, offset: Offset) -> None:
+        self._first, self._second = inputs
+        self._upper = upper
+        self._slack = slack
+        self._drained = offset.drained
+
+    def choose(self) -> _Input | None:
+        """The input to read next: the one behind, or else the other unless it is paused."""
+        pair = (self._first, self._second)
+        behind, ahead = pair if self._lead() > 0 else reversed(pair)
         if behind.peek() is not None:
             return behind
         return ahead if ahead.peek() is not None and not self.paused(ahead) else None
 
-    def follow(self, draining: bool, quiet: int, watching_since: int) -> None:
-        """Let the stream time of a side that is silent follow the other's, unless that is silent too."""
-        left = self.left.silent(draining, quiet, watching_since)
-        right = self.right.silent(draining, quiet, watching_since)
-        if left and not right:
-            self.left.time = max(self.left.time, shift_time(self.right.time, -self.config.upper))
-        if right and not left:
-            self.right.time = max(self.right.time, shift_time(self.left.time, self.config.upper))
+    def follow(self, silence: _Silence) -> None:
+        """Let the stream time of an input that is silent follow the other's, unless that is silent too."""
+        first, second = self._first, self._second
+        quiet = first.silent(silence), second.silent(silence)
+        if quiet == (True, False):
+            first.time = max(first.time, shift_time(second.time, -self._upper))
+        if quiet == (False, True):
+            second.time = max(second.time, shift_time(first.time, self._upper))
 
-    def status(self, side: _Side, draining: bool, quiet: int, watching_since: int) -> SideStatus:
-        """What a side is doing."""
-        if side.time == MAX_TIME:
-            return SideStatus.ENDED
-        if side.silent(draining, quiet, watching_since):
-            return SideStatus.IDLE
-        if side.peek() is None:
-            return SideStatus.WAITING
-        return SideStatus.PAUSED if self.paused(side) else SideStatus.RUNNING
+    def paused(self, one: _Input) -> bool:
+        """Whether an input is too far ahead. Never both, so one of two that have chunks can always go on."""
+        return self._ahead(one) > self._slack
 
-    def pause(self, statuses: list[SideStatus]) -> Pause | None:
-        """Why a side that has chunks was not read."""
-        for side, own, other in zip((self.left, self.right), statuses, reversed(statuses), strict=True):
-            if own is SideStatus.PAUSED:
-                known = MIN_TIME not in (self.left.time, self.right.time)
-                return Pause(side.name, self.ahead(side) if known else None, other)
+    def pause(self, statuses: Mapping[str, InputStatus]) -> Pause | None:
+        """Why an input that has chunks was not read."""
+        for one, other in ((self._first, self._second), (self._second, self._first)):
+            if statuses[one.name] is InputStatus.PAUSED:
+                known = MIN_TIME not in (one.time, other.time)
+                ahead = self._ahead(one) if known else None
+                return Pause(one.name, other.name, ahead, statuses[other.name])
         return None
+
+    def _lead(self) -> int:
+        """How far the second stream time is ahead of where the first would have it; negative if behind."""
+        if self._drained or self._first.time == self._second.time == MIN_TIME:
+            return 0
+        return self._second.time - self._first.time - self._upper
+
+    def _ahead(self, one: _Input) -> int:
+        """How far an input is beyond where the other one would have it."""
+        if one is self._second or self._drained or self._first.time == self._second.time == MIN_TIME:
+            return self._lead()
+        return self._first.time - self._second.frontier + min(self._upper, 0)
+
+
+def _by_time(one: _Input) -> int:
+    return one.time
+
+
+def _status(one: _Input, pace: _Independent | _Window, silence: _Silence) -> InputStatus:
+    """What an input is doing."""
+    if one.time == MAX_TIME:
+        return InputStatus.ENDED
+    if one.silent(silence):
+        return InputStatus.IDLE
+    if one.peek() is None:
+        return InputStatus.WAITING
+    return InputStatus.PAUSED if pace.paused(one) else InputStatus.RUNNING

@@ -1,4 +1,4 @@
-"""A streaming query that is started again when only the start of a Python process has failed."""
+"""A streaming query that is started again when only a Python process has failed, not what it was to do."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ from collections.abc import Callable
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
-_TRANSIENT = ("failed to connect back", "CANNOT_OPEN_SOCKET", "Timed out while waiting for the Python worker")
-"""What Spark says when a Python process took more than its fixed ten seconds to start, on a busy machine."""
+_TRANSIENT = (
+    # A Python process took more than Spark's fixed ten seconds to start, on a busy machine.
+    "failed to connect back",
+    "CANNOT_OPEN_SOCKET",
+    "Timed out while waiting for the Python worker",
+    # It was killed. Spark tries tasks again, but not what it asks of a source or a sink on the driver.
+    "Python worker exited unexpectedly",
+)
+"""What Spark says when a query may just as well be tried again."""
 _TRIES = 5
 
 

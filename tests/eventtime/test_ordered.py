@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from braid.core.config import AppConfig
 from braid.core.errors import ConfigError
+from braid.core.side import Side
 from braid.core.times import MIN_TIME
 from braid.eventtime.calibrated import Calibrated
 from braid.eventtime.chunk import ChunkTimes
@@ -62,10 +63,12 @@ def test_the_bound_is_tight() -> None:
 
 
 def test_the_bound_of_a_side_is_what_is_declared_unless_it_carries_a_watermark() -> None:
-    config = PacingConfig.of(AppConfig(), 0, propagated=["left"], disorder={"left": 0, "right": 7})
-    assert isinstance(config.left, Propagated)
-    assert config.right == Ordered(7)
-    assert isinstance(PacingConfig.of(AppConfig(), 0, disorder={"left": 0}).right, Calibrated)
+    config = PacingConfig.of(AppConfig(), Side, 0, propagated=["left"], disorder={"left": 0, "right": 7})
+    assert isinstance(config.estimators["left"], Propagated)
+    assert config.estimators["right"] == Ordered(7)
+    assert isinstance(
+        PacingConfig.of(AppConfig(), Side, 0, disorder={"left": 0}).estimators["right"], Calibrated
+    )
 
 
 def test_a_bound_is_not_negative() -> None:

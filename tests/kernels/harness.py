@@ -18,7 +18,7 @@ from braid.core.times import MAX_TIME, MIN_TIME
 from braid.kernels.join.interval import IntervalJoin
 from braid.kernels.join.kernel import ShardJoin, open_join
 from braid.kernels.join.spec import AnySpec, JoinSpec, MatchMode, OutputColumn
-from braid.kernels.join.step import Output, Step
+from braid.kernels.join.step import Output, two_sided
 
 Row = dict[str, object]
 
@@ -126,13 +126,13 @@ class Case:
                         self.source.seen[side][block] = [row["id"] for row in rows]
                         admitted[side].append(block)
                 times[side] = max(times[side], self._stream_time(rng, side, waiting[side]))
-            self._note(join.step(Step(admitted[Side.LEFT], admitted[Side.RIGHT], *times.values())))
+            self._note(join.step(two_sided(admitted[Side.LEFT], admitted[Side.RIGHT], *times.values())))
             self.steps.append((admitted[Side.LEFT], admitted[Side.RIGHT]))
             if self.restarts and rng.random() < 0.4:
                 join = open_join(self.spec, self.source, join.snapshot())
             if self.forget:
                 self._forget(rng, join)
-        self._note(join.step(Step([], [], MAX_TIME, MAX_TIME)))
+        self._note(join.step(two_sided([], [], MAX_TIME, MAX_TIME)))
         assert join.pending == {Side.LEFT: 0, Side.RIGHT: 0}
         return self
 

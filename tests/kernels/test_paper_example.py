@@ -12,7 +12,7 @@ from braid.core.positions import Position
 from braid.core.side import Side
 from braid.kernels.join.interval import IntervalJoin
 from braid.kernels.join.spec import JoinSpec, JoinType, MatchMode
-from braid.kernels.join.step import Step
+from braid.kernels.join.step import two_sided
 from tests.kernels.harness import OUTPUT, Case, MemorySource, schema, to_block
 
 
@@ -59,7 +59,7 @@ def test_a_row_is_padded_when_its_window_has_passed_and_not_before() -> None:
     source = MemorySource(kind)
     source.blocks[Side.LEFT][Position(0, 0)] = to_block(blocks(LEFT)[0], kind, 1)
     join = IntervalJoin(JoinSpec(JoinType.LEFT, -3, 3, 1, OUTPUT), source)
-    assert join.step(Step([Position(0, 0)], [], 10, 12)).rows.num_rows == 0
-    assert join.step(Step([], [], 10, 13)).rows.num_rows == 0  # a right row at 13 may still come
-    assert join.step(Step([], [], 10, 14)).rows.to_pylist() == [{"l": 1, "r": None}]
-    assert join.step(Step([], [], 20, 20)).rows.num_rows == 0
+    assert join.step(two_sided([Position(0, 0)], [], 10, 12)).rows.num_rows == 0
+    assert join.step(two_sided([], [], 10, 13)).rows.num_rows == 0  # a right row at 13 may still come
+    assert join.step(two_sided([], [], 10, 14)).rows.to_pylist() == [{"l": 1, "r": None}]
+    assert join.step(two_sided([], [], 20, 20)).rows.num_rows == 0

@@ -14,7 +14,7 @@ from braid.core.side import Side
 from braid.core.times import MAX_TIME
 from braid.kernels.join.interval import IntervalJoin
 from braid.kernels.join.spec import JoinSpec, JoinType, MatchMode
-from braid.kernels.join.step import Step
+from braid.kernels.join.step import two_sided
 from tests.kernels.harness import OUTPUT, Case, MemorySource, expected, schema, to_block
 from tests.kernels.strategies import cases
 
@@ -63,16 +63,16 @@ def test_padding_after_a_wall_clock_wait_counts_later_matches() -> None:
     source.blocks[Side.RIGHT][Position(0, 1)] = to_block([row(12, 10)], kind, 1)
     spec = JoinSpec(JoinType.LEFT, -3, 3, 1, OUTPUT, pad_after=500)
     join = IntervalJoin(spec, source)
-    first = join.step(Step([Position(0, 0)], [Position(0, 0)], 0, 0, wall_time=400))
+    first = join.step(two_sided([Position(0, 0)], [Position(0, 0)], 0, 0, wall_time=400))
     assert first.rows.to_pylist() == [{"l": 2, "r": 11}]
     join = IntervalJoin(spec, source, join.snapshot())
-    second = join.step(Step([], [], 0, 0, wall_time=500))
+    second = join.step(two_sided([], [], 0, 0, wall_time=500))
     assert second.rows.to_pylist() == [{"l": 1, "r": None}]
     join = IntervalJoin(spec, source, join.snapshot())
-    third = join.step(Step([], [Position(0, 1)], 0, 0, wall_time=600))
+    third = join.step(two_sided([], [Position(0, 1)], 0, 0, wall_time=600))
     assert third.rows.to_pylist() == [{"l": 2, "r": 12}]
     assert third.counts["matches_after_padding"] == 1
-    last = join.step(Step([], [], MAX_TIME, MAX_TIME, wall_time=700))
+    last = join.step(two_sided([], [], MAX_TIME, MAX_TIME, wall_time=700))
     assert last.rows.num_rows == 0
 
 
@@ -82,6 +82,6 @@ def test_steps_report_the_least_carried_time_that_is_still_buffered() -> None:
     source.blocks[Side.LEFT][Position(0, 0)] = to_block([row(5, 10), row(2, 11), row(9, 30)], kind, 1)
     spec = JoinSpec(JoinType.LEFT, -3, 3, 1, OUTPUT, carried=((Side.LEFT, "id"), (Side.RIGHT, "id")))
     join = IntervalJoin(spec, source)
-    assert join.step(Step([Position(0, 0)], [], 0, 0)).held == {(Side.LEFT, "id"): 2}
-    assert join.step(Step([], [], 0, 15)).held == {(Side.LEFT, "id"): 9}
-    assert join.step(Step([], [], MAX_TIME, MAX_TIME)).held == {}
+    assert join.step(two_sided([Position(0, 0)], [], 0, 0)).held == {(Side.LEFT, "id"): 2}
+    assert join.step(two_sided([], [], 0, 15)).held == {(Side.LEFT, "id"): 9}
+    assert join.step(two_sided([], [], MAX_TIME, MAX_TIME)).held == {}

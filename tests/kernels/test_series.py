@@ -14,7 +14,7 @@ from braid.core.side import Side
 from braid.core.times import MAX_TIME
 from braid.kernels.join.series import SeriesJoin
 from braid.kernels.join.spec import JoinType, SeriesMode, SeriesSpec
-from braid.kernels.join.step import Step
+from braid.kernels.join.step import two_sided
 from tests.kernels.harness import OUTPUT, Case, MemorySource, answer, first_by, same_key, schema, to_block
 from tests.kernels.strategies import series_cases
 
@@ -81,10 +81,10 @@ def test_the_published_example() -> None:
         source.blocks[side][block] = to_block([row], kind, 1)
         times[side] = time
         blocks = ([block], []) if side is Side.LEFT else ([], [block])
-        out = join.step(Step(*blocks, times[Side.LEFT], times[Side.RIGHT]))
+        out = join.step(two_sided(*blocks, times[Side.LEFT], times[Side.RIGHT]))
         join = SeriesJoin(SeriesSpec(JoinType.INNER, SeriesMode.PAIRS, 1, OUTPUT), source, join.snapshot())
         certain |= set(zip(out.rows["l"].to_pylist(), out.rows["r"].to_pylist(), strict=True))
-    rest = join.step(Step([], [], MAX_TIME, MAX_TIME)).rows
+    rest = join.step(two_sided([], [], MAX_TIME, MAX_TIME)).rows
     drained = set(zip(rest["l"].to_pylist(), rest["r"].to_pylist(), strict=True))
     assert certain == (
         {(r, 5) for r in range(5)}
@@ -106,7 +106,10 @@ def certain_by(mode: SeriesMode, within: int, left: list[int], right: list[int],
     for side, times in ((Side.LEFT, left), (Side.RIGHT, right)):
         rows = [{"id": time, TIME: time, LIVE: True, "__key0": "a", "x": None} for time in times]
         source.blocks[side][block] = to_block(rows, kind, 1)
-    outputs = [join.step(Step([block], [block], first, first)), join.step(Step([], [], MAX_TIME, MAX_TIME))]
+    outputs = [
+        join.step(two_sided([block], [block], first, first)),
+        join.step(two_sided([], [], MAX_TIME, MAX_TIME)),
+    ]
     return sorted(
         pair for out in outputs for pair in zip(*(out.rows[n].to_pylist() for n in "lr"), strict=True)
     )

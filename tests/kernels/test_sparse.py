@@ -15,7 +15,7 @@ from braid.core.side import Side
 from braid.core.times import MAX_TIME, MIN_TIME
 from braid.kernels.join.series import SeriesJoin
 from braid.kernels.join.spec import JoinType, SeriesMode, SeriesSpec
-from braid.kernels.join.step import Step
+from braid.kernels.join.step import two_sided
 from tests.kernels.harness import OUTPUT, MemorySource, schema, to_block
 
 Pairs = Counter[tuple[int | None, int | None]]
@@ -58,7 +58,7 @@ def joined(rng: random.Random, spec: SeriesSpec, series: dict[Side, list[int]], 
                 times[side] = max(times[side], min(rest[side], default=end) - rng.choice([0, 0, 1, 5]))
         if number > 12 and not any(rest.values()):
             times = dict.fromkeys(Side, MAX_TIME)
-        out = join.step(Step(blocks[Side.LEFT], blocks[Side.RIGHT], times[Side.LEFT], times[Side.RIGHT]))
+        out = join.step(two_sided(blocks[Side.LEFT], blocks[Side.RIGHT], times[Side.LEFT], times[Side.RIGHT]))
         found.update(zip(out.rows["l"].to_pylist(), out.rows["r"].to_pylist(), strict=True))
         if times[Side.LEFT] == MAX_TIME:
             return found

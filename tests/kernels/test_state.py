@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from braid.core.errors import StateError
 from braid.core.positions import Position
+from braid.core.side import Side
 from braid.kernels.join.state import JoinState, SideState, decode, encode
 
 blocks = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), unique=True).map(sorted)
@@ -24,12 +25,16 @@ def sides(draw: st.DrawFn) -> SideState:
 
 @given(sides(), sides(), st.lists(st.integers(-(2**63), 2**63 - 1)))
 def test_round_trip(left: SideState, right: SideState, numbers: list[int]) -> None:
-    state = JoinState(left, right, -5, 2**62, choices={"row": np.array(numbers, np.int64)})
+    state = JoinState(
+        {"left": left, "right": right},
+        {"left": -5, "right": 2**62},
+        choices={"row": np.array(numbers, np.int64)},
+    )
     again = decode(encode(state))
-    for mine, theirs in ((left, again.left), (right, again.right)):
+    for mine, theirs in ((left, again.sides["left"]), (right, again.sides["right"])):
         assert (mine.blocks, mine.floor, mine.last) == (theirs.blocks, theirs.floor, theirs.last)
         assert mine.flags.tolist() == theirs.flags.tolist()
-    assert (again.left_time, again.right_time) == (-5, 2**62)
+    assert again.times == {"left": -5, "right": 2**62}
     assert again.choices["row"].tolist() == numbers
 
 
@@ -38,11 +43,11 @@ def test_is_small_whatever_the_window_holds() -> None:
     right = SideState(
         tuple(Position(c, k) for c in range(10) for k in range(16)), np.zeros(10**6, np.uint8), 0
     )
-    assert len(encode(JoinState(SideState(), right, 0, 0))) < 600
+    assert len(encode(JoinState({"left": SideState(), "right": right}, dict.fromkeys(Side, 0)))) < 600
 
 
 def test_damage_and_foreign_versions_are_refused() -> None:
-    data = bytearray(encode(JoinState(SideState(), SideState(), 0, 0)))
+    data = bytearray(encode(JoinState(dict.fromkeys(Side, SideState()), dict.fromkeys(Side, 0))))
     with pytest.raises(StateError, match="starts with b'BRJ9'"):
         decode(b"BRJ9" + bytes(data[4:]))
     data[20] ^= 1

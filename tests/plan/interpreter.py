@@ -17,7 +17,7 @@ from braid.core.positions import Position
 from braid.core.side import Side
 from braid.core.times import MAX_TIME, MIN_TIME
 from braid.kernels.join.kernel import open_join
-from braid.kernels.join.step import Step
+from braid.kernels.join.step import two_sided
 from braid.plan.physical.kernel_spec import join_spec
 from braid.plan.stages import JoinStage, LookupJoin, Plan, Projection, SlicerStage
 
@@ -138,8 +138,10 @@ def join_rows(stage: JoinStage, left: pa.Table, right: pa.Table, rng: random.Ran
     results = []
     while any(waiting.values()):
         admitted = {side: [waiting[side].pop(0) for _ in waiting[side][: rng.randint(0, 2)]] for side in Side}
-        results.append(join.step(Step(admitted[Side.LEFT], admitted[Side.RIGHT], MIN_TIME, MIN_TIME)).rows)
-    results.append(join.step(Step([], [], MAX_TIME, MAX_TIME)).rows)
+        results.append(
+            join.step(two_sided(admitted[Side.LEFT], admitted[Side.RIGHT], MIN_TIME, MIN_TIME)).rows
+        )
+    results.append(join.step(two_sided([], [], MAX_TIME, MAX_TIME)).rows)
     return pa.concat_tables(results)
 
 

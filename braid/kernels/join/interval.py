@@ -32,7 +32,8 @@ from braid.kernels.join.runs import Ints, Run, probe
 from braid.kernels.join.single_match import CHOICE, Candidates, best
 from braid.kernels.join.spec import JoinSpec, MatchMode
 from braid.kernels.join.state import JoinState, SideState, decode, encode
-from braid.kernels.join.step import Output, Step
+from braid.kernels.join.step import Output
+from braid.kernels.step import Step
 
 
 class IntervalJoin:
@@ -69,17 +70,16 @@ class IntervalJoin:
         self._left = Buffer(self._spec, self._schemas[Side.LEFT], extra)
         self._right = Buffer(self._spec, self._schemas[Side.RIGHT])
         self._last: dict[Side, Position | None] = {Side.LEFT: None, Side.RIGHT: None}
-        self._left_time = self._right_time = MIN_TIME
+        self._times: Mapping[str, int] = dict.fromkeys(Side, MIN_TIME)
         self._wall_time = 0
         if state is not None:
             self._restore(decode(state))
 
     def step(self, step: Step) -> Output:
         """Match new rows, emit what is certain, and forget what can no longer match."""
-        if step.left_time < self._left_time or step.right_time < self._right_time:
+        if any(step.times[side] < self._times[side] for side in Side):
             raise StateError(
-                f"stream times went back: left {self._left_time} -> {step.left_time}, "
-                f"right {self._right_time} -> {step.right_time}",
+                f"stream times went back: {dict(self._times)} -> {dict(step.times)}",
                 hint="steps must be replayed in order, from the state that belongs to them",
             )
         work = _Work(self, step)
@@ -88,11 +88,11 @@ class IntervalJoin:
         work.choose()
         work.decide()
         work.pad_waiting()
-        self._left_time, self._right_time = step.left_time, step.right_time
+        self._times = step.times
         self._wall_time = max(self._wall_time, step.wall_time)
-        for side, blocks in ((Side.LEFT, step.left), (Side.RIGHT, step.right)):
-            if blocks:
-                self._last[side] = max(blocks)
+        for side in Side:
+            if step.blocks[side]:
+                self._last[side] = max(step.blocks[side])
             self.buffer(side).compact()
         return work.output()
 
@@ -105,10 +105,8 @@ class IntervalJoin:
             choices = {"left": pending, **{name: left.extra[name][pending] for name in CHOICE}}
         return encode(
             JoinState(
-                left=self._side_state(Side.LEFT),
-                right=self._side_state(Side.RIGHT),
-                left_time=self._left_time,
-                right_time=self._right_time,
+                {side: self._side_state(side) for side in Side},
+                {side: self._times[side] for side in Side},
                 wall_time=self._wall_time,
                 choices=choices,
             )
@@ -128,9 +126,10 @@ class IntervalJoin:
         return SideState(tuple(buffer.store.ids), buffer.flags, buffer.floor, self._last[side])
 
     def _restore(self, state: JoinState) -> None:
-        self._left_time, self._right_time = state.left_time, state.right_time
+        self._times = state.times
         self._wall_time = state.wall_time
-        for side, saved in ((Side.LEFT, state.left), (Side.RIGHT, state.right)):
+        for side in Side:
+            saved = state.sides[side]
             blocks = [(block, self._source.read(side, block)) for block in saved.blocks]
             rows = sum(batch.num_rows for _, batch in blocks)
             if rows != len(saved.flags):
@@ -160,13 +159,14 @@ class _Work:
         self._lost = Lost()
         self._counts: Counter[str] = Counter()
         self._candidates: list[Candidates] = []
-        blocks = {Side.LEFT: step.left, Side.RIGHT: step.right}
         self._new = {
-            side: self._buffers[side].load([(b, self._source.read(side, b)) for b in sorted(blocks[side])])
+            side: self._buffers[side].load(
+                [(block, self._source.read(side, block)) for block in sorted(step.blocks[side])]
+            )
             for side in Side
         }
-        for side, time in ((Side.LEFT, join._left_time), (Side.RIGHT, join._right_time)):
-            new = self._new[side]
+        for side in Side:
+            new, time = self._new[side], join._times[side]
             self._counts[f"rows_{side}"] = len(new.run) + len(new.inert) + len(new.invalid)
             self._counts[f"behind_{side}"] = int(np.count_nonzero(new.times < time))
 
@@ -313,11 +313,11 @@ class _Work:
     def decide(self) -> None:
         """Raise the floors, emit rows that can no longer match, and keep the rest of the new rows."""
         spec, step = self._spec, self._step
-        left_floor = step.right_time - spec.upper
-        right_floor = step.left_time + spec.lower
+        left_floor = step.times[Side.RIGHT] - spec.upper
+        right_floor = step.times[Side.LEFT] + spec.lower
         if spec.consume:
             # Left rows choose in order of time: none before a row may still be to come.
-            left_floor = min(left_floor, step.left_time)
+            left_floor = min(left_floor, step.times[Side.LEFT])
         if spec.consume or (spec.match.waits and spec.type.pads(Side.RIGHT)):
             # A right row is free, or unmatched, only when every left row that might choose it has chosen.
             right_floor = min(right_floor, left_floor + spec.lower)

@@ -11,6 +11,7 @@ the six cases of Schranz and Jeremias.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,7 +31,8 @@ from braid.kernels.join.neighbours import Merged, merge_sides
 from braid.kernels.join.runs import Ints, Mask
 from braid.kernels.join.spec import Neighbour, SeriesMode, SeriesSpec
 from braid.kernels.join.state import JoinState, SideState, decode, encode
-from braid.kernels.join.step import Output, Step
+from braid.kernels.join.step import Output
+from braid.kernels.step import Step
 
 
 @dataclass
@@ -84,7 +86,7 @@ class SeriesJoin:
         self._schema = output_schema(spec, self._schemas)
         self._within = FAR if spec.within is None else min(spec.within, FAR)
         self._series = {side: _Series(BlockStore(self._schemas[side])) for side in Side}
-        self._times = dict.fromkeys(Side, MIN_TIME)
+        self._times: Mapping[str, int] = dict.fromkeys(Side, MIN_TIME)
         if state is not None:
             self._restore(decode(state))
 
@@ -95,16 +97,15 @@ class SeriesJoin:
 
     def step(self, step: Step) -> Output:
         """Take new rows in, and emit the pairs that have become certain."""
-        times = {Side.LEFT: step.left_time, Side.RIGHT: step.right_time}
+        times = {side: step.times[side] for side in Side}
         if any(times[side] < self._times[side] for side in Side):
             raise StateError(
                 f"stream times went back: {self._times} -> {times}",
                 hint="steps must be replayed in order, from the state that belongs to them",
             )
         work = _Work(self._spec, self._within, self._schema, self._series, self._times, times)
-        blocks = {Side.LEFT: step.left, Side.RIGHT: step.right}
         for side in Side:
-            for block in sorted(blocks[side]):
+            for block in sorted(step.blocks[side]):
                 work.load(side, block, self._source.read(side, block))
         work.emit()
         self._times = times
@@ -112,8 +113,7 @@ class SeriesJoin:
 
     def snapshot(self) -> bytes:
         """State as versioned bytes: blocks in use, and bits for the rows in them."""
-        left, right = (self._side_state(side) for side in Side)
-        return encode(JoinState(left, right, self._times[Side.LEFT], self._times[Side.RIGHT]))
+        return encode(JoinState({side: self._side_state(side) for side in Side}, self._times))
 
     def _side_state(self, side: Side) -> SideState:
         series = self._series[side]
@@ -122,8 +122,9 @@ class SeriesJoin:
         return SideState(tuple(series.store.ids), flags, MIN_TIME, series.last)
 
     def _restore(self, state: JoinState) -> None:
-        self._times = {Side.LEFT: state.left_time, Side.RIGHT: state.right_time}
-        for side, saved in ((Side.LEFT, state.left), (Side.RIGHT, state.right)):
+        self._times = state.times
+        for side in Side:
+            saved = state.sides[side]
             series = self._series[side]
             series.last = saved.last
             for block in saved.blocks:

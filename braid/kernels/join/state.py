@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from braid.core.errors import StateError
-from braid.core.positions import Position
+from braid.core.positions import Position, positions_in, ranges_of
+from braid.core.side import Side
 from braid.kernels.join.buffer import Flags
 from braid.kernels.join.runs import Ints
 
@@ -32,10 +33,8 @@ class SideState:
 class JoinState:
     """Everything that a join needs besides the log to go on where it stopped."""
 
-    left: SideState
-    right: SideState
-    left_time: int
-    right_time: int
+    sides: Mapping[str, SideState]
+    times: Mapping[str, int]
     wall_time: int = 0
     choices: dict[str, Ints] = field(default_factory=dict)
 
@@ -44,11 +43,9 @@ def encode(state: JoinState) -> bytes:
     """Bytes with a version and a checksum."""
     payload: list[bytes] = []
     header = {
-        "left_time": state.left_time,
-        "right_time": state.right_time,
+        **{f"{side}_time": state.times[side] for side in Side},
         "wall_time": state.wall_time,
-        "left": _encode_side(state.left, payload),
-        "right": _encode_side(state.right, payload),
+        **{side.value: _encode_side(state.sides[side], payload) for side in Side},
         "choices": {name: _push(values.tobytes(), payload) for name, values in state.choices.items()},
     }
     head = json.dumps(header, separators=(",", ":")).encode()
@@ -70,10 +67,8 @@ def decode(data: bytes) -> JoinState:
     header = json.loads(body[4 : 4 + size])
     rest = memoryview(body)[4 + size :]
     return JoinState(
-        left=_decode_side(header["left"], rest),
-        right=_decode_side(header["right"], rest),
-        left_time=header["left_time"],
-        right_time=header["right_time"],
+        {side: _decode_side(header[side], rest) for side in Side},
+        {side: header[f"{side}_time"] for side in Side},
         wall_time=header["wall_time"],
         choices={
             name: np.frombuffer(_pull(where, rest), np.int64).copy()
@@ -89,7 +84,7 @@ def _encode_side(side: SideState, payload: list[bytes]) -> dict[str, object]:
         if np.any((side.flags >> bit) & 1)
     }
     return {
-        "ranges": _ranges(side.blocks),
+        "ranges": ranges_of(side.blocks),
         "rows": len(side.flags),
         "bits": planes,
         "floor": side.floor,
@@ -108,18 +103,9 @@ def _decode_side(header: dict[str, object], rest: memoryview) -> SideState:
     for bit, where in bits.items():
         plane = np.unpackbits(np.frombuffer(_pull(where, rest), np.uint8), count=rows)
         flags |= plane << int(bit)
-    blocks = tuple(Position(commit, chunk) for commit, low, high in ranges for chunk in range(low, high + 1))
-    return SideState(blocks, flags, floor, Position(*last) if isinstance(last, list) else None)
-
-
-def _ranges(blocks: Sequence[Position]) -> list[list[int]]:
-    ranges: list[list[int]] = []
-    for commit, chunk in blocks:
-        if ranges and ranges[-1][0] == commit and ranges[-1][2] == chunk - 1:
-            ranges[-1][2] = chunk
-        else:
-            ranges.append([commit, chunk, chunk])
-    return ranges
+    return SideState(
+        tuple(positions_in(ranges)), flags, floor, Position(*last) if isinstance(last, list) else None
+    )
 
 
 def _push(data: bytes, payload: list[bytes]) -> list[int]:

@@ -1,10 +1,9 @@
-"""What goes into a join and what comes out of it, micro-batch by micro-batch."""
+"""Steps of a join, and what comes out of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,20 +11,16 @@ import pyarrow as pa
 
 from braid.core.positions import Position
 from braid.core.side import Side
+from braid.kernels.step import Step
 
 
-class Step(NamedTuple):
-    """One micro-batch: new blocks per side in order of arrival, and the stream times after them.
-
-    `wall_time` matters only to joins that pad rows after a wall-clock wait; like the stream times it must
-    be the same when a step is replayed.
-    """
-
-    left: Sequence[Position]
-    right: Sequence[Position]
-    left_time: int
-    right_time: int
-    wall_time: int = 0
+def two_sided(
+    left: Sequence[Position], right: Sequence[Position], left_time: int, right_time: int, wall_time: int = 0
+) -> Step:
+    """The step of a join."""
+    return Step(
+        {Side.LEFT: left, Side.RIGHT: right}, {Side.LEFT: left_time, Side.RIGHT: right_time}, wall_time
+    )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,59 @@
+"""What an operator takes in, micro-batch by micro-batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from braid.core.positions import Position, positions_in, ranges_of
+
+
+@dataclass(frozen=True)
+class Step:
+    """One micro-batch: new blocks of each input in order of arrival, and the stream times after them.
+
+    Parameters
+    ----------
+    blocks, times
+        By the name of the input.
+    wall_time
+        Matters only to operators that wait by the clock; like the stream times it must be the same when a
+        step is replayed.
+    epoch
+        After a drain every window is closed, and what comes later begins a new epoch with new state.
+    """
+
+    blocks: Mapping[str, Sequence[Position]]
+    times: Mapping[str, int]
+    wall_time: int = 0
+    epoch: int = 0
+
+    @property
+    def size(self) -> int:
+        """How many blocks there are."""
+        return sum(map(len, self.blocks.values()))
+
+    def to_text(self) -> str:
+        """The step as JSON, for the way to the workers."""
+        value = {
+            "inputs": {
+                name: {"blocks": ranges_of(blocks), "time": self.times[name]}
+                for name, blocks in self.blocks.items()
+            },
+            "wall_time": self.wall_time,
+            "epoch": self.epoch,
+        }
+        return json.dumps(value, separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text: str) -> Step:
+        """Read back what `to_text` gave."""
+        value = json.loads(text)
+        inputs = value["inputs"]
+        return cls(
+            {name: positions_in(part["blocks"]) for name, part in inputs.items()},
+            {name: part["time"] for name, part in inputs.items()},
+            value["wall_time"],
+            value["epoch"],
+        )
