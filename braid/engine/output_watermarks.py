@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from braid.core.columns import TIME
+from braid.core.positions import Position
 from braid.core.side import Side
 from braid.core.times import MAX_TIME, shift_time
 from braid.engine.counters import Counts
+from braid.engine.offsets import OperatorOffset
 from braid.eventtime.propagated import output_watermarks
 from braid.log.shared import reader
 from braid.plan.stages import JoinStage, SlicerStage, Stage
@@ -64,26 +66,27 @@ class JoinMarks:
 
         Of what waits, the shards have told the least value, or it follows from the stream times.
         """
-        at = offset["at"]
-        times = output_watermarks(at["left"]["stream_time"], at["right"]["stream_time"], *self.bounds)
+        inputs = OperatorOffset.from_json(offset).at.inputs
+        left, right = (inputs[side].stream_time for side in Side)
+        times = dict(zip(Side, output_watermarks(left, right, *self.bounds), strict=True))
         held = counts.get("held", {})
         assert isinstance(held, dict)
         marks = {}
         for column, side, origin, lag in self.columns:
-            mark = shift_time(times[0] if side == "left" else times[1], -lag)
+            mark = shift_time(times[Side(side)], -lag)
             if origin != TIME:
-                came = self._incoming(root, side, at[side], origin)
+                came = self._incoming(root, side, inputs[side].position, origin)
                 if came is None:
                     continue
                 mark = min(came, max(mark, held.get(f"{side}.{origin}", MAX_TIME)))
             marks[column] = mark
         return marks
 
-    def _incoming(self, root: str, side: str, at: Mapping[str, Any], column: str) -> int | None:
+    def _incoming(self, root: str, side: str, at: Position, column: str) -> int | None:
         """The watermark of the last commit of a side that has been admitted whole."""
-        log = reader(root, self.left if side == "left" else self.right)
-        number = at["commit"]
-        if number >= log.first and at["chunk"] + 1 < len(log.commit(number).chunks):
+        log = reader(root, self.left if side == Side.LEFT else self.right)
+        number = at.commit
+        if number >= log.first and at.chunk + 1 < len(log.commit(number).chunks):
             number -= 1
         return log.commit(number).watermarks.get(column) if number >= log.first else None
 

@@ -56,8 +56,14 @@ def shard_boundaries(shards: int) -> npt.NDArray[np.int64]:
     return np.array([-(2**63) + (i * 2**64) // shards for i in range(shards)], dtype=np.int64)
 
 
-def shard_range(shard: int, shards: int) -> tuple[int, int]:
-    """Lowest and highest hash of a shard, both inclusive."""
+HashRange = tuple[int, int]
+"""Lowest and highest hash, both inclusive."""
+
+ALL_HASHES: HashRange = (-(2**63), 2**63 - 1)
+
+
+def shard_range(shard: int, shards: int) -> HashRange:
+    """The hashes of a shard."""
     if not 0 <= shard < shards:
         raise LogError(f"shard {shard} does not exist", hint=f"there are {shards} shards, counted from 0")
     return -(2**63) + (shard * 2**64) // shards, -(2**63) + ((shard + 1) * 2**64) // shards - 1

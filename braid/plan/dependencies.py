@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from braid.core.columns import TIME
+from braid.core.side import Side
 from braid.core.times import FOREVER
-from braid.eventtime.offset import SideName
 from braid.kernels.join.spec import AnySpec, JoinSpec
 from braid.plan.stages import JoinStage, Plan, SlicerStage, Stage
 
-_SIDES: tuple[SideName, ...] = ("left", "right")
 
-
-def propagated_sides(plan: Plan, stage: JoinStage) -> tuple[SideName, ...]:
+def propagated_sides(plan: Plan, stage: JoinStage) -> tuple[str, ...]:
     """Sides of a join whose stream time is the watermark of an upstream join."""
-    return tuple(name for name in _SIDES if TIME in dict(_slicer(plan, stage, name).watermarks))
+    return tuple(name for name in Side if TIME in dict(_slicer(plan, stage, name).watermarks))
 
 
-def declared_disorder(plan: Plan, stage: JoinStage) -> dict[SideName, int]:
+def declared_disorder(plan: Plan, stage: JoinStage) -> dict[str, int]:
     """Sides of a join whose order is declared, with how far a record may be behind an earlier one."""
-    found = {name: _slicer(plan, stage, name).source.disorder for name in _SIDES}
+    found = {name: _slicer(plan, stage, name).source.disorder for name in Side}
     return {name: disorder for name, disorder in found.items() if disorder is not None}
 
 
-def rescued_sides(stage: JoinStage, spec: AnySpec) -> tuple[SideName, ...]:
+def rescued_sides(stage: JoinStage, spec: AnySpec) -> tuple[str, ...]:
     """Sides of a join whose late rows still find their partners, and are late for no other join."""
     if not isinstance(spec, JoinSpec) or stage.sink.internal:
         return ()
@@ -39,9 +37,9 @@ def paced_upper(stage: JoinStage) -> int:
     return stage.upper
 
 
-def upstream_joins(plan: Plan, stage: JoinStage) -> dict[SideName, list[JoinStage]]:
+def upstream_joins(plan: Plan, stage: JoinStage) -> dict[str, list[JoinStage]]:
     """Per side of a join, all joins whose rows come to it in the end."""
-    return {name: _joins_before(plan, _slicer(plan, stage, name)) for name in _SIDES}
+    return {name: _joins_before(plan, _slicer(plan, stage, name)) for name in Side}
 
 
 def _joins_before(plan: Plan, stage: Stage) -> list[JoinStage]:
@@ -68,7 +66,7 @@ def reads_kept(plan: Plan, stage: Stage) -> bool:
     return any(lookup.table in kept for lookup in stage.lookups)
 
 
-def _slicer(plan: Plan, stage: JoinStage, side: SideName) -> SlicerStage:
+def _slicer(plan: Plan, stage: JoinStage, side: str) -> SlicerStage:
     """The slicer that writes an input of a join."""
     slicer = _writer(plan, stage.left if side == "left" else stage.right)
     assert isinstance(slicer, SlicerStage)

@@ -20,12 +20,15 @@ from braid.core.config import AppConfig
 from braid.core.errors import ConfigError
 from braid.core.side import Side
 from braid.engine import dead_letters as deadletter
+from braid.engine.admission import AdmissionConfig
+from braid.engine.expressions import compile_columns
+from braid.engine.operator import JoinOperator
 from braid.engine.output_watermarks import carried_times, marks_of
-from braid.eventtime.offset import SideName
+from braid.engine.stepper import Direct, OperatorConfig
 from braid.home.paths import AppHome, read_json, write_json
-from braid.kernels.join.emit import output_schema
 from braid.kernels.join.spec import AnySpec, JoinSpec
 from braid.log.category import Category
+from braid.log.layout import shard_range
 from braid.log.log import Log
 from braid.plan.dependencies import (
     declared_disorder,
@@ -36,22 +39,20 @@ from braid.plan.dependencies import (
 )
 from braid.plan.physical.kernel_spec import join_spec
 from braid.plan.stages import JoinStage, Plan, Sink, SlicerStage, Stage
-from braid.spark.operators.join import decode
-from braid.spark.operators.processor import RESULTS, Direct, JoinConfig, JoinProcessor
-from braid.spark.operators.state_keys import slots
+from braid.spark.operators.processor import RESULTS, StepProcessor, decode
+from braid.spark.operators.state_keys import state_keys
 from braid.spark.processes.session import activated
 from braid.spark.schemas import arrow_schema, spark_schema
 from braid.spark.sinks.blocks import BlockSink, WriterConfig
 from braid.spark.sinks.lookup_table import LaserSink, create_table, next_upsert
 from braid.spark.sinks.relay import RELAYED, relay
 from braid.spark.sinks.table import TableSink
-from braid.spark.slicers.arrow_expressions import compile_columns
 from braid.spark.slicers.arrow_files import ArrowSlicer
 from braid.spark.slicers.catalyst import projected, sharded, slice_rows
 from braid.spark.slicers.lookups import check_tables, looked_up
 from braid.spark.sources.category import CategorySource
 from braid.spark.sources.inputs import Inputs
-from braid.spark.sources.steps import PaceConfig, PacedSource
+from braid.spark.sources.steps import StepSource, StepSourceConfig
 
 _SINKS = {"hive": TableSink, "laser": LaserSink}
 """Sinks that are no categories; all others are, or are relayed from one."""
@@ -90,7 +91,7 @@ class Launcher:
 
     def prepare(self) -> None:
         """Register sources and sinks, and make the category of dead letters."""
-        for source in (CategorySource, PacedSource, BlockSink, TableSink, LaserSink):
+        for source in (CategorySource, StepSource, BlockSink, TableSink, LaserSink):
             self.session.dataSource.register(source)
         deadletter.create(self.log, self.home.dead_letter)
 
@@ -163,39 +164,40 @@ class Launcher:
         check_tables(self.home.home, self.plan, stage)
         shards, partitions = self._layout(stage)
         spec = replace(join_spec(stage, self.options), carried=carried_times(stage))
-        pace = PaceConfig(
+        inputs = {Side.LEFT.value: stage.left, Side.RIGHT.value: stage.right}
+        admission = AdmissionConfig(
+            inputs,
+            paced_upper(stage),
+            self.options,
+            propagated_sides(self.plan, stage),
+            declared_disorder(self.plan, stage),
+            rescued_sides(stage, spec),
+            stage.pad_after,
+        )
+        source = StepSourceConfig(
             root=root,
-            left=stage.left,
-            right=stage.right,
-            upper=paced_upper(stage),
-            options=self.options.model_dump(),
-            propagated=propagated_sides(self.plan, stage),
-            slots=slots(shards, partitions),
+            admission=admission,
+            state_keys=state_keys(shards, partitions),
             drain_file=str(self.home.control_file(stage.name, "drain")),
             status_file=str(self.home.control_file(stage.name, "pacing")),
-            disorder=declared_disorder(self.plan, stage),
-            rescued=rescued_sides(stage, spec),
             held_files=self._held_files(stage, spec),
-            pad_after=stage.pad_after,
             buffered_file=self._buffered_file(stage),
         )
         references = (
-            self.session.readStream.format(PacedSource.name()).option("config", pace.to_json()).load()
+            self.session.readStream.format(StepSource.name()).option("config", source.to_json()).load()
         )
         self.session.conf.set("spark.sql.shuffle.partitions", partitions)
-        inputs = {Side.LEFT: stage.left, Side.RIGHT: stage.right}
-        joined = output_schema(spec, {side: self.log.open(name).schema for side, name in inputs.items()})
+        operator = JoinOperator(spec, stage.broadcast)
+        joined = operator.output_schema({name: self.log.open(one).schema for name, one in inputs.items()})
         schema = StructType([*spark_schema(joined).fields, StructField(NOTE, StringType())])
         sink = self._sink(stage, self._after(stage, self.session.createDataFrame([], schema)).schema)
-        config = JoinConfig(
+        config = OperatorConfig(
             root,
-            stage.left,
-            stage.right,
-            spec,
-            shards,
+            inputs,
+            operator,
+            tuple(shard_range(shard, shards) for shard in range(shards)),
             uuid.uuid4().hex,
             self._direct(stage, sink, joined),
-            stage.broadcast,
         )
         # Workers are pooled by their environment: one of its own keeps a join's cache where its shards are.
         # It is replaced, never changed: other threads may be handing it to the JVM at this moment.
@@ -205,7 +207,7 @@ class Launcher:
             context.environment = {**shared, "BRAID_JOIN": f"{self.plan.application}.{stage.name}"}
             try:
                 results = references.groupBy("slot").transformWithStateInPandas(
-                    JoinProcessor(config), RESULTS, "Append", "None"
+                    StepProcessor(config), RESULTS, "Append", "None"
                 )
             finally:
                 context.environment = shared
@@ -272,7 +274,7 @@ class Launcher:
             bounded=isinstance(stage, SlicerStage) and stage.source.disorder is not None,
         )
 
-    def _held_files(self, stage: JoinStage, spec: AnySpec) -> dict[SideName, tuple[str, ...]]:
+    def _held_files(self, stage: JoinStage, spec: AnySpec) -> dict[str, tuple[str, ...]]:
         """Where to see what upstream joins hold, of sides for which it must not come late."""
         saved = spec.rescued if isinstance(spec, JoinSpec) else ()
         return {

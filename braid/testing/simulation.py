@@ -7,6 +7,7 @@ What comes out is compared, row by row, with a batch join of the same streams.
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections import Counter
@@ -21,17 +22,18 @@ from braid.core.config import AppConfig
 from braid.core.errors import ConfigError
 from braid.core.side import Side
 from braid.core.times import HOUR, MAX_TIME, MIN_TIME, MINUTE
-from braid.eventtime.offset import Offset
-from braid.eventtime.pacing import Decision, PacingConfig, next_offset
-from braid.kernels.join.interval import IntervalJoin
-from braid.kernels.join.log_blocks import LogBlocks
+from braid.engine.admission import AdmissionConfig, Facts
+from braid.engine.operator import JoinOperator
+from braid.engine.stepper import unpack_state
 from braid.kernels.join.spec import JoinSpec, JoinType, MatchMode, OutputColumn
-from braid.kernels.join.step import Step
-from braid.log import Log, shard_range
+from braid.kernels.join.state import decode
+from braid.kernels.step import Step
+from braid.log import Log
 from braid.testing.batch import batch_matched
 from braid.testing.inputs import SimulatedInput
 from braid.testing.outcome import Simulation, Timeline
 from braid.testing.recording import Recorder
+from braid.testing.runtime import LocalOperator
 from braid.testing.streams import Stream, cut
 
 _OUTPUT = (OutputColumn("left", Side.LEFT, "id"), OutputColumn("right", Side.RIGHT, "id"))
@@ -97,25 +99,23 @@ class _Run:
         self._streams, self._spec, self._options, self._interval = streams, spec, options, interval
         self._cuts = {side: list(cut(streams[side], interval, options.chunk_rows)) for side in Side}
         self._inputs = {side: SimulatedInput(log, side, streams[side], options) for side in Side}
-        pacing = PacingConfig.of(options, spec.upper, rescued=[side.value for side in spec.rescued])
-        self._recorders = {Side.LEFT: Recorder(pacing.left), Side.RIGHT: Recorder(pacing.right)}
-        self._pacing = replace(
+        rescued = tuple(side.value for side in spec.rescued)
+        admission = AdmissionConfig(
+            {side.value: side.value for side in Side}, spec.upper, options, rescued=rescued
+        )
+        pacing = admission.pacing()
+        self._recorders = {side: Recorder(pacing.estimators[side]) for side in Side}
+        pacing = replace(
             pacing,
-            left=self._recorders[Side.LEFT],
-            right=self._recorders[Side.RIGHT],
+            estimators={side.value: self._recorders[side] for side in Side},
             idle_timeout=max(pacing.idle_timeout, 2 * interval),
         )
-        left, right = (self._inputs[side].reader for side in (Side.LEFT, Side.RIGHT))
-        self._joins = [
-            IntervalJoin(spec, LogBlocks(left, right, shard_range(shard, options.shards), spec))
-            for shard in range(options.shards)
-        ]
+        self._operator = LocalOperator(root, admission, JoinOperator(spec), options.shards, pacing)
         self._matched = np.zeros(len(streams[Side.LEFT]), np.bool_)
         self._emitted = np.full(len(streams[Side.LEFT]), MAX_TIME)
         self._counts: Counter[str] = Counter()
         self._steps: list[tuple[int, ...]] = []
         self._now = 0
-        self._offset: Offset | None = None
 
     def live(self) -> None:
         """Publish what arrives, tick by tick, and let the join follow."""
@@ -132,7 +132,7 @@ class _Run:
             for _, side, pieces in tick:
                 self._inputs[side].publish(pieces[0].start, pieces[-1].stop, now)
             self._now = now
-            while self._advance(draining=False).limited:
+            while self._advance(Facts()):
                 continue
             if now >= upkeep + _UPKEEP:
                 self._retain()
@@ -141,8 +141,8 @@ class _Run:
     def drain(self) -> None:
         """Let the join finish: nothing more will come."""
         self._now += self._interval
-        while self._offset is None or not self._offset.drained:
-            self._advance(draining=True)
+        while self._operator.offset is None or not self._operator.offset.at.drained:
+            self._advance(Facts(draining=True))
 
     def result(self) -> Simulation:
         """Everything that was seen."""
@@ -168,40 +168,36 @@ class _Run:
             dict(self._counts),
         )
 
-    def _advance(self, draining: bool) -> Decision:
-        """One decision about what to admit, and the micro-batch that follows from it."""
-        offset = Offset.start(self._now) if self._offset is None else self._offset
-        inputs = self._inputs
-        decision = next_offset(
-            offset,
-            inputs[Side.LEFT].records(offset.left.needed),
-            inputs[Side.RIGHT].records(offset.right.needed),
-            self._pacing,
-            self._now,
-            draining=draining,
-        )
-        if decision.offset is not offset:
-            self._step(decision)
-        self._offset = decision.offset
-        return decision
+    def _advance(self, facts: Facts) -> bool:
+        """One decision, and the micro-batch that follows from it; whether there is more to admit."""
+        admitted, step = self._operator.advance(self._now, facts)
+        if step is not None:
+            self._step(step)
+        return admitted is not None and admitted.decision.limited
 
-    def _step(self, decision: Decision) -> None:
-        step = Step(
-            self._inputs[Side.LEFT].take(decision.left.chunks),
-            self._inputs[Side.RIGHT].take(decision.right.chunks),
-            decision.offset.left.stream_time,
-            decision.offset.right.stream_time,
-            self._now,
-        )
+    def _step(self, step: Step) -> None:
         counts: Counter[str] = Counter()
-        for join in self._joins:
-            output = join.step(step)
-            counts.update(output.counts)
-            rows = output.rows.filter(output.rows["left"].is_valid())
+        for table, notes in self._operator.results(step).values():
+            found = json.loads(notes.counts[0])
+            counts.update(
+                {
+                    name: value
+                    for name, value in found.items()
+                    if isinstance(value, int) and not name.endswith("_time")
+                }
+            )
+            if table is None:
+                continue
+            rows = table.filter(table["left"].is_valid())
             left = rows["left"].to_numpy()
             self._emitted[left] = np.minimum(self._emitted[left], self._now)
             self._matched[left[rows["right"].is_valid().to_numpy()]] = True
-        seen = {"wall_time": self._now, "left_time": step.left_time, "right_time": step.right_time, **counts}
+        seen = {
+            "wall_time": self._now,
+            "left_time": step.times[Side.LEFT],
+            "right_time": step.times[Side.RIGHT],
+            **counts,
+        }
         self._steps.append(tuple(seen.get(name, 0) for name in _STEP))
         for gauge in [name for name in counts if name.startswith(("pending_", "blocks_"))]:
             del counts[gauge]
@@ -209,14 +205,16 @@ class _Run:
 
     def _retain(self) -> None:
         """Let the log forget what is older than the retention and no longer needed."""
-        assert self._offset is not None
+        offset = self._operator.offset
+        assert offset is not None
+        states = [decode(unpack_state(cell.value)[2]) for cell in self._operator.states if cell.value]
         for side in Side:
-            held = [join.buffer(side).store.ids[:1] for join in self._joins]
-            oldest = min(
-                (ids[0].commit for ids in held if ids), default=self._offset.side(side.value).position[0]
+            held = [state.sides[side].blocks[0].commit for state in states if state.sides[side].blocks]
+            at = offset.at.inputs[side]
+            needed = min(held, default=at.position.commit)
+            self._inputs[side].category.retain(
+                self._now - self._options.retention, min(needed, at.needed.commit)
             )
-            needed = min(oldest, self._offset.side(side.value).needed.commit)
-            self._inputs[side].category.retain(self._now - self._options.retention, needed)
 
 
 def _check(left: Stream, right: Stream, interval: int) -> None:

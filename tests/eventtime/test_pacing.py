@@ -252,7 +252,13 @@ def test_offsets_are_small_plain_json_and_say_what_is_wrong_with_others() -> Non
         assert Offset.from_text(text) == offset
         assert len(text) < 1_500
     wrong = json.loads(text)
-    for change in ({"version": 2}, {"left": None}, {"drained": 1}, {"growth": "x"}):
+    for change in (
+        {"version": 3},
+        {"inputs": None},
+        {"inputs": {"left": None}},
+        {"drained": 1},
+        {"growth": "x"},
+    ):
         with pytest.raises(StateError):
             Offset.from_json({**wrong, **change})
     for junk in ("", "[]", "{}"):
@@ -331,7 +337,7 @@ def test_no_deadlock_and_every_decision_replays(
         found = next_offset(before, *sides, setup, now, draining=draining)
         resumed = Offset.from_text(before.to_text())
         recent = [
-            [c for c in side if c.position > resumed.side(name).needed]
+            [c for c in side if c.position > resumed.inputs[name].needed]
             for side, name in zip(sides, ("left", "right"), strict=True)
         ]
         assert next_offset(resumed, *recent, setup, now, draining=draining) == found

@@ -11,10 +11,10 @@ import pytest
 from braid import api
 from braid.core.columns import FILE_CLOCK, FILE_PATH, HASH, NOTE, TIME
 from braid.core.errors import LogError
+from braid.engine.expressions import compile_column, compile_columns
 from braid.engine.notes import Notes
 from braid.log import hash_rows
 from braid.plan.stages import Projection, SlicerStage
-from braid.spark.slicers.arrow_expressions import compile_column, compile_columns
 from braid.spark.slicers.arrow_files import ArrowSlicer
 
 MICROS = pa.timestamp("us", tz="UTC")

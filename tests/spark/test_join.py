@@ -14,11 +14,14 @@ import pyarrow as pa
 import pytest
 
 from braid.core.columns import HASH, KEY, TIME
+from braid.core.positions import Position
 from braid.core.side import Side
 from braid.core.times import MAX_TIME
+from braid.engine import stepper as worker_code
 from braid.engine.notes import Notes
+from braid.engine.operator import JoinOperator, Operator
+from braid.engine.stepper import OperatorConfig, Stepper
 from braid.home.paths import Home
-from braid.kernels.join.kernel import open_join
 from braid.kernels.join.spec import (
     AnySpec,
     JoinSpec,
@@ -28,14 +31,16 @@ from braid.kernels.join.spec import (
     SeriesMode,
     SeriesSpec,
 )
+from braid.kernels.join.step import two_sided
+from braid.kernels.step import Step
+from braid.log.layout import shard_range
 from braid.log.reader import Reader
-from braid.spark.operators import join as operator
-from braid.spark.operators.join import Stepper, decode
-from braid.spark.operators.processor import JoinConfig, JoinProcessor
+from braid.spark.operators.processor import SparkState, StepProcessor, decode
 
 SCHEMA = pa.schema([(HASH, pa.int64()), (TIME, pa.int64()), (f"{KEY}0", pa.string()), ("id", pa.int64())])
 OUTPUT = (OutputColumn("l", Side.LEFT, "id"), OutputColumn("r", Side.RIGHT, "id"))
 STEPS, ROWS, SHARDS = 5, 40, 3
+SIDES = {"left": "left", "right": "right"}
 Pair = tuple[int | None, int | None]
 
 
@@ -63,16 +68,21 @@ class State:
 class Worker:
     """All shards of a join in one process."""
 
-    config: JoinConfig
+    config: OperatorConfig
     states: list[State] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.states = self.states or [State() for _ in range(self.config.shards)]
+        self.states = self.states or [State() for _ in range(SHARDS)]
 
-    def step(self, shard: int, step: dict[str, object]) -> tuple[list[Pair], Notes]:
-        processor = JoinProcessor(self.config)
+    def opened(self, shard: int) -> Operator:
+        """The shard as it was at first."""
+        stepper = Stepper(self.config, SparkState(self.states[shard]))
+        return self.config.operator.open(stepper._blocks(shard))
+
+    def step(self, shard: int, step: Step) -> tuple[list[Pair], Notes]:
+        processor = StepProcessor(self.config)
         processor.init(self.states[shard])
-        frame = pd.DataFrame({"shard": [shard], "step": [json.dumps(step)]})
+        frame = pd.DataFrame({"shard": [shard], "step": [step.to_text()]})
         blobs = [blob for out in processor.handleInputRows((0,), iter([frame]), None) for blob in out["data"]]
         processor.close()
         notes = Notes()
@@ -80,13 +90,12 @@ class Worker:
         return [(row["l"], row["r"]) for batch in rows for row in batch.to_pylist()], notes
 
 
-def step(commit: int | None, left_time: int, right_time: int) -> dict[str, object]:
-    blocks = [] if commit is None else [[commit, 0, 1]]
-    times = {"left_time": left_time, "right_time": right_time, "wall_time": 0}
-    return {"left": blocks, "right": blocks, "epoch": 0, **times}
+def step(commit: int | None, left_time: int, right_time: int) -> Step:
+    blocks = [] if commit is None else [Position(commit, 0), Position(commit, 1)]
+    return two_sided(blocks, blocks, left_time, right_time)
 
 
-def fill(home: Home) -> list[dict[str, object]]:
+def fill(home: Home) -> list[Step]:
     """Two categories of blocks, a commit per step and two chunks in each, and the steps that admit them."""
     rng = random.Random(3)
     for side in Side:
@@ -105,9 +114,9 @@ def hashed(key: int) -> int:
     return (key * 0x9E3779B97F4A7C15 + 2**63) % 2**64 - 2**63
 
 
-def config(home: Home, spec: AnySpec, run: str, **more: object) -> JoinConfig:
-    plain = JoinConfig(home.log_root, "left", "right", spec, SHARDS, run)
-    return replace(plain, **more)  # type: ignore[arg-type]
+def config(home: Home, spec: AnySpec, run: str, broadcast: Side | None = None) -> OperatorConfig:
+    ranges = tuple(shard_range(shard, SHARDS) for shard in range(SHARDS))
+    return OperatorConfig(home.log_root, SIDES, JoinOperator(spec, broadcast), ranges, run)
 
 
 def nothing(worker: Worker, shard: int) -> None:
@@ -116,27 +125,27 @@ def nothing(worker: Worker, shard: int) -> None:
 
 def lost(worker: Worker, shard: int) -> None:
     """The worker is a new one, or has dropped its blocks."""
-    assert operator._cache.pop((worker.config.run, shard)).version > 0
+    assert worker_code._cache.pop((worker.config.run, shard)).version > 0
 
 
 def stale(worker: Worker, shard: int) -> None:
     """The worker has not seen the last steps of the shard: another one did them."""
-    old = open_join(worker.config.spec, Stepper(worker.config, worker.states[shard])._blocks(shard))
-    version = operator._cache[worker.config.run, shard].version
-    operator._cache[worker.config.run, shard] = operator._Cached(version - 1, old)
+    old = worker.opened(shard)
+    version = worker_code._cache[worker.config.run, shard].version
+    worker_code._cache[worker.config.run, shard] = worker_code._Cached(version - 1, old)
 
 
 def restarted(worker: Worker, shard: int) -> None:
     """The query was started again; what the worker still has belongs to the run before."""
-    cached = operator._cache[worker.config.run, shard]
+    cached = worker_code._cache[worker.config.run, shard]
     worker.config = replace(worker.config, run=worker.config.run + "+")
-    empty = open_join(worker.config.spec, Stepper(worker.config, worker.states[shard])._blocks(shard))
-    operator._cache["another run", shard] = operator._Cached(cached.version, empty)
+    empty = worker.opened(shard)
+    worker_code._cache["another run", shard] = worker_code._Cached(cached.version, empty)
 
 
 def unmapped(worker: Worker, shard: int) -> None:
     """Readers have forgotten every file that they had open, too."""
-    operator.reader.cache_clear()
+    worker_code.reader.cache_clear()
     lost(worker, shard)
 
 
@@ -151,9 +160,9 @@ SPECS: dict[str, AnySpec] = {
 @pytest.fixture(autouse=True)
 def clean() -> Iterator[None]:
     yield
-    operator._cache.clear()
-    operator._begun.clear()
-    operator.reader.cache_clear()
+    worker_code._cache.clear()
+    worker_code._begun.clear()
+    worker_code.reader.cache_clear()
 
 
 @pytest.mark.parametrize("name", SPECS)
@@ -193,7 +202,7 @@ def test_a_task_that_is_tried_again_gives_the_same(
                     fail_after(patch, reads=2)
                     with pytest.raises(ZeroDivisionError):
                         broken.step(shard, one)
-                assert ("broken", shard) not in operator._cache
+                assert ("broken", shard) not in worker_code._cache
             broken.states[shard] = before
             assert broken.step(shard, one)[0] == rows
             assert broken.states[shard] == kept.states[shard]
@@ -210,11 +219,11 @@ def test_steps_begun_before_their_turn_change_nothing(
         (plain.step(shard, one)[0], replace(plain.states[shard])) for one in steps for shard in range(SHARDS)
     ]
     begun: list[int] = []
-    monkeypatch.setattr(operator, "LOOK_AHEAD_BLOCKS", 0)
+    monkeypatch.setattr(worker_code, "LOOK_AHEAD_BLOCKS", 0)
     rng = random.Random(name)
     for number, one in enumerate(steps):
         for shard in range(SHARDS):
-            begun.append(len(operator._begun))
+            begun.append(len(worker_code._begun))
             before = replace(ahead.states[shard])
             with monkeypatch.context() as patch:
                 fail_after(patch, reads=rng.choice([0, 1, 2, 1000]))
@@ -264,15 +273,12 @@ def test_late_rows_of_a_side_that_all_shards_read_are_listed_and_counted_once(ho
             columns = [list(values) for values in zip(*rows, strict=True)]
             category.append(pa.table(columns, schema=SCHEMA), chunk_rows=100)
 
-    def blocks(commit: int) -> dict[str, object]:
-        return {"left": [[commit, 0, 0]], "right": [[commit, 0, 0]], "epoch": 0, "wall_time": 0}
-
     worker = Worker(config(home, spec, "run", broadcast=whole))
     listed: list[tuple[str, int]] = []
     counts: Counter[str] = Counter()
     for one in (
-        {**blocks(0), "left_time": 1000, "right_time": 1000},
-        {**blocks(1), "left_time": 2000, "right_time": 2000},
+        two_sided([Position(0, 0)], [Position(0, 0)], 1000, 1000),
+        two_sided([Position(1, 0)], [Position(1, 0)], 2000, 2000),
     ):
         for shard in range(SHARDS):
             notes = worker.step(shard, one)[1]

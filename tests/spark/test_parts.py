@@ -17,25 +17,28 @@ from braid.core.errors import LogError
 from braid.core.positions import Position
 from braid.core.times import MAX_TIME
 from braid.engine import dead_letters as deadletter
+from braid.engine.admission import AdmissionConfig
 from braid.engine.counters import merge
 from braid.engine.notes import COUNTS, DROP, Notes, note_array, text_note
-from braid.eventtime.offset import Offset, SideOffset
+from braid.engine.offsets import OperatorOffset
+from braid.eventtime.offset import InputOffset, Offset
 from braid.home.paths import Home
+from braid.kernels.step import Step
 from braid.log.layout import commit_path
 from braid.log.records import Commit, seal_commit
 from braid.log.writer import write_file
-from braid.spark.operators.state_keys import murmur3, slots
+from braid.spark.operators.state_keys import murmur3, state_keys
 from braid.spark.sinks.blocks import BlockWriter, WriterConfig
 from braid.spark.sinks.table import TableWriter
 from braid.spark.sources.category import CategoryStreamReader, Piece
-from braid.spark.sources.steps import PaceConfig, PacedReader, Reference, drained
+from braid.spark.sources.steps import Reference, StepReader, StepSourceConfig
 
 
 def test_state_keys_spread_evenly_by_sparks_hash() -> None:
     # SELECT hash(0), hash(1), hash(2), hash(42) in Spark.
     assert [murmur3(value) for value in (0, 1, 2, 42)] == [933211791, -559580957, 1765031574, 29417773]
     for shards, partitions in ((8, 1), (8, 3), (5, 5), (64, 7)):
-        keys = slots(shards, partitions)
+        keys = state_keys(shards, partitions)
         assert len(set(keys)) == shards
         assert [murmur3(key) % partitions for key in keys] == [
             i * partitions // shards for i in range(shards)
@@ -189,37 +192,28 @@ def test_the_category_source_reads_every_chunk_once(home: Home) -> None:
     assert reader.latestOffset(offset, None) == offset
 
 
-def paced(home: Home, **options: object) -> tuple[PacedReader, Callable[[str, list[int]], None], Path]:
+def paced(home: Home, **options: object) -> tuple[StepReader, Callable[[str, list[int]], None], Path]:
     schema = pa.schema([(HASH, pa.int64()), (TIME, pa.int64())])
     for side in ("left", "right"):
         home.log().create(side, schema, shards=2)
     drain = home.root / "drain"
-    values = PaceConfig(
-        home.log_root,
-        "left",
-        "right",
-        10_000_000,
-        AppConfig(**options).model_dump(),
-        (),
-        (3, 5),
-        str(drain),
-        str(home.root / "pacing.json"),
-    )
+    admission = AdmissionConfig({"left": "left", "right": "right"}, 10_000_000, AppConfig(**options))
+    values = StepSourceConfig(home.log_root, admission, (3, 5), str(drain), str(home.root / "pacing.json"))
 
     def append(side: str, times: list[int]) -> None:
         rows = pa.table({HASH: pa.array([0] * len(times), pa.int64()), TIME: pa.array(times, pa.int64())})
         home.log().open(side).append(rows)
 
-    return PacedReader(PaceConfig.from_json(values.to_json())), append, drain
+    return StepReader(StepSourceConfig.from_json(values.to_json())), append, drain
 
 
-def steps(reader: PacedReader, start: dict, end: dict) -> dict:
+def steps(reader: StepReader, start: dict, end: dict) -> Step:
     (part,) = reader.partitions(start, end)
     assert isinstance(part, Reference)
     (rows,) = reader.read(part)
     assert rows["slot"].to_pylist() == [3, 5]
     assert rows["shard"].to_pylist() == [0, 1]
-    return json.loads(rows["step"][0].as_py())
+    return Step.from_text(rows["step"][0].as_py())
 
 
 def test_a_join_source_admits_drains_and_begins_again(home: Home) -> None:
@@ -230,20 +224,20 @@ def test_a_join_source_admits_drains_and_begins_again(home: Home) -> None:
     append("right", [1_500_000, 9_000_000])
     first = reader.latestOffset(start, None)
     step = steps(reader, start, first)
-    assert (step["left"], step["right"]) == ([[0, 0, 0]], [[0, 0, 0]])
+    assert step.blocks == {"left": [(0, 0)], "right": [(0, 0)]}
     assert reader.latestOffset(first, None) == first
     drain.touch()
     second = reader.latestOffset(first, None)
-    assert (drained(first), drained(second), drained(json.dumps(second))) == (False, True, True)
+    assert (first["at"]["drained"], second["at"]["drained"]) == (False, True)
     step = steps(reader, first, second)
-    assert (step["left"], step["right"], step["left_time"], step["epoch"]) == ([], [], MAX_TIME, 0)
+    assert (step.size, step.times["left"], step.epoch) == (0, MAX_TIME, 0)
     assert reader.latestOffset(second, None) == second
     drain.unlink()
     append("left", [3_000_000])
     third = reader.latestOffset(second, None)
     step = steps(reader, second, third)
-    assert (step["left"], step["epoch"]) == ([[1, 0, 0]], 1)
-    assert step["left_time"] < MAX_TIME
+    assert (step.blocks["left"], step.epoch) == ([(1, 0)], 1)
+    assert step.times["left"] < MAX_TIME
 
 
 def test_the_stream_that_runs_ahead_is_named(home: Home) -> None:
@@ -275,11 +269,12 @@ def test_ten_thousand_commits_do_not_slow_down_planning(home: Home, monkeypatch:
         for number in range(9_999):
             os.link(last, folder / commit_path(number))
     at = Position(9_999, -1)
-    offset = {"epoch": 0, "at": Offset(SideOffset(at, 0, 0), SideOffset(at, 0, 0)).to_json()}
+    inputs = dict.fromkeys(("left", "right"), InputOffset(at, 0, 0))
+    offset = OperatorOffset(Offset(inputs)).to_json()
     append("left", [1, 2])
     read: list[int] = []
     unseal = Commit.unseal
     monkeypatch.setattr(Commit, "unseal", lambda data, n, where: read.append(n) or unseal(data, n, where))
     end = reader.latestOffset(offset, None)
-    assert steps(reader, offset, end)["left"] == [[10_000, 0, 0]]
+    assert steps(reader, offset, end).blocks["left"] == [(10_000, 0)]
     assert set(read) <= {9_999, 10_000}

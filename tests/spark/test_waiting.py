@@ -13,37 +13,41 @@ import pytest
 from braid.core.columns import HASH, TIME
 from braid.core.config import AppConfig
 from braid.core.errors import RunError
-from braid.core.times import MAX_TIME
+from braid.core.positions import Position
+from braid.core.times import MAX_TIME, SECOND
+from braid.engine.admission import AdmissionConfig
 from braid.engine.counters import merge
+from braid.engine.offsets import OperatorOffset
 from braid.engine.output_watermarks import JoinMarks, SlicerMarks, read_marks
 from braid.engine.waiting import PATIENCE, Full, padding_due
+from braid.eventtime.offset import InputOffset, Offset
 from braid.home.paths import Home
-from braid.spark.sources import steps as pace
-from braid.spark.sources.steps import PaceConfig, PacedReader, Reference
+from braid.kernels.step import Step
+from braid.spark.sources.steps import Reference, StepReader, StepSourceConfig
 
-SECOND = 1_000_000
 SCHEMA = pa.schema([(HASH, pa.int64()), (TIME, pa.int64())])
 
 
 def paced(
-    home: Home, *, pad_after: int | None = None, **options: object
-) -> tuple[PacedReader, Callable[[str, list[int]], None], Path]:
+    home: Home, clock: list[int], *, pad_after: int | None = None, **options: object
+) -> tuple[StepReader, Callable[[str, list[int]], None], Path]:
     """A source, a function that appends rows to a side, and where buffered rows are told."""
     for side in ("left", "right"):
         home.log().create(side, SCHEMA, shards=1)
     buffered = home.root / "buffered.json"
-    config = PaceConfig(
-        root=home.log_root,
-        left="left",
-        right="right",
+    admission = AdmissionConfig(
+        {"left": "left", "right": "right"},
         upper=10 * SECOND,
-        options=AppConfig(**options).model_dump(),
-        propagated=(),
-        slots=(0,),
-        drain_file=str(home.root / "drain"),
-        status_file=str(home.root / "pacing.json"),
+        options=AppConfig(**options),
         disorder={"left": 0, "right": 0},
         pad_after=pad_after,
+    )
+    config = StepSourceConfig(
+        root=home.log_root,
+        admission=admission,
+        state_keys=(0,),
+        drain_file=str(home.root / "drain"),
+        status_file=str(home.root / "pacing.json"),
         buffered_file=str(buffered),
     )
 
@@ -51,13 +55,13 @@ def paced(
         rows = {HASH: pa.array([0] * len(times), pa.int64()), TIME: pa.array(times, pa.int64())}
         home.log().open(side).append(pa.table(rows))
 
-    return PacedReader(PaceConfig.from_json(config.to_json())), append, buffered
+    return StepReader(StepSourceConfig.from_json(config.to_json()), lambda: clock[0]), append, buffered
 
 
-def step(reader: PacedReader, start: dict, end: dict) -> dict:
+def step(reader: StepReader, start: dict, end: dict) -> Step:
     (part,) = reader.partitions(start, end)
     assert isinstance(part, Reference)
-    return json.loads(part.step)
+    return Step.from_text(part.step)
 
 
 def test_a_step_is_due_while_rows_wait_by_the_clock() -> None:
@@ -67,18 +71,15 @@ def test_a_step_is_due_while_rows_wait_by_the_clock() -> None:
     assert padding_due(now=850, last=849, newest=450, pad_after=400)
 
 
-def test_waiting_rows_are_padded_and_then_nothing_is_written(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_rows_are_padded_and_then_nothing_is_written(home: Home) -> None:
     clock = [0]
-    monkeypatch.setattr(pace, "_now", lambda: clock[0])
-    reader, append, _ = paced(home, pad_after=8 * SECOND, idle_timeout="10 hours")
+    reader, append, _ = paced(home, clock, pad_after=8 * SECOND, idle_timeout="10 hours")
     append("left", [1, 2])
     arrived = home.log().open("left").reader().commit(0).wall_time
     clock[0] = arrived + SECOND
     start = reader.initialOffset()
     offset = reader.latestOffset(start, None)
-    assert step(reader, start, offset)["wall_time"] == clock[0]
+    assert step(reader, start, offset).wall_time == clock[0]
     seen = []
     for _ in range(40):
         clock[0] += SECOND
@@ -86,89 +87,83 @@ def test_waiting_rows_are_padded_and_then_nothing_is_written(
         if after != offset:
             seen.append((clock[0] - arrived) // SECOND)
             replayed = step(reader, offset, after)
-            assert (replayed["left"], replayed["wall_time"]) == ([], clock[0])
+            assert (replayed.blocks["left"], replayed.wall_time) == ([], clock[0])
             offset = after
     assert seen == [3, 5, 7, 8]
 
 
-def test_a_restart_pads_what_has_waited_through_the_outage(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_restart_pads_what_has_waited_through_the_outage(home: Home) -> None:
     clock = [0]
-    monkeypatch.setattr(pace, "_now", lambda: clock[0])
-    reader, append, _ = paced(home, pad_after=8 * SECOND, idle_timeout="10 hours")
+    reader, append, _ = paced(home, clock, pad_after=8 * SECOND, idle_timeout="10 hours")
     append("left", [1])
     clock[0] = home.log().open("left").reader().commit(0).wall_time
     offset = reader.latestOffset(reader.initialOffset(), None)
     clock[0] += 3600 * SECOND
-    restarted = PacedReader(reader._config)
+    restarted = StepReader(reader._config, lambda: clock[0])
     after = restarted.latestOffset(offset, None)
     assert after != offset
     assert restarted.latestOffset(after, None) == after
 
 
-def test_a_run_without_work_begins_with_one_empty_step(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "_now", lambda: 10**15)
-    reader, append, _ = paced(home, idle_timeout="10 hours")
+def test_a_run_without_work_begins_with_one_empty_step(home: Home) -> None:
+    clock = [10**15]
+    reader, append, _ = paced(home, clock, idle_timeout="10 hours")
     offset = reader.initialOffset()
     for _ in range(2):
-        reader = PacedReader(reader._config)
+        reader = StepReader(reader._config, lambda: clock[0])
         begun = reader.latestOffset(offset, None)
         empty = step(reader, offset, begun)
-        assert (empty["left"], empty["right"]) == ([], [])
+        assert empty.size == 0
         assert (begun["epoch"], begun["at"]) == (offset["epoch"], offset["at"])
         assert reader.latestOffset(begun, None) == begun
         offset = begun
     append("left", [1])
-    assert step(reader, offset, reader.latestOffset(offset, None))["left"] == [[0, 0, 0]]
+    assert step(reader, offset, reader.latestOffset(offset, None)).blocks["left"] == [(0, 0)]
 
 
-def test_without_a_wait_the_clock_changes_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_wait_the_clock_changes_nothing(home: Home) -> None:
     clock = [10**15]
-    monkeypatch.setattr(pace, "_now", lambda: clock[0])
-    reader, append, _ = paced(home, idle_timeout="10 hours")
+    reader, append, _ = paced(home, clock, idle_timeout="10 hours")
     append("left", [1])
     append("right", [1])
     offset = reader.latestOffset(reader.initialOffset(), None)
     clock[0] += 600 * SECOND
     assert reader.latestOffset(offset, None) == offset
-    assert "waits" not in offset
 
 
-def test_a_side_whose_rows_are_held_upstream_is_not_idle(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_side_whose_rows_are_held_upstream_is_not_idle(home: Home) -> None:
     clock = [10**15]
-    monkeypatch.setattr(pace, "_now", lambda: clock[0])
-    reader, append, held = paced(home, idle_timeout="1 second", slack="1 hour")
-    patient = PacedReader(replace(reader._config, held_files={"left": (str(held),)}))
+    reader, append, held = paced(home, clock, idle_timeout="1 second", slack="1 hour")
+    patient = StepReader(replace(reader._config, held_files={"left": (str(held),)}), lambda: clock[0])
     held.write_text('{"rows": 3}')
     append("right", [SECOND, 90 * SECOND])
     start = patient.latestOffset(patient.initialOffset(), None)
     clock[0] += 60 * SECOND
     append("right", [91 * SECOND])
     waiting = patient.latestOffset(start, None)
-    assert waiting["at"]["left"]["stream_time"] < 0
+    assert waiting["at"]["inputs"]["left"]["stream_time"] < 0
     held.write_text('{"rows": 0}')
     append("right", [92 * SECOND])
     clock[0] += 60 * SECOND
-    assert patient.latestOffset(waiting, None)["at"]["left"]["stream_time"] == 82 * SECOND
+    assert patient.latestOffset(waiting, None)["at"]["inputs"]["left"]["stream_time"] == 82 * SECOND
 
 
 def test_full_buffers_let_one_chunk_in_at_a_time(home: Home) -> None:
-    reader, append, buffered = paced(home, max_buffered_rows=10)
+    reader, append, buffered = paced(home, [10**15], max_buffered_rows=10)
     for number in range(6):
         append("left", list(range(number * SECOND, number * SECOND + 4)))
         append("right", list(range(number * SECOND, number * SECOND + 4)))
     start = reader.initialOffset()
     first = reader.latestOffset(start, None)
     taken = step(reader, start, first)
-    assert len(taken["left"]) + len(taken["right"]) <= 3
+    assert taken.size <= 3
     buffered.write_text('{"rows": 12}')
     second = reader.latestOffset(first, None)
     taken = step(reader, first, second)
-    assert sum(high - low + 1 for side in ("left", "right") for _, low, high in taken[side]) == 1
+    assert taken.size == 1
     assert "max_buffered_rows" in json.loads((home.root / "pacing.json").read_text())["why"]
     buffered.write_text('{"rows": 3}')
-    assert "waits" not in reader.latestOffset(second, None)
+    assert reader.latestOffset(second, None)["full"] == [0, 0]
 
 
 def test_buffers_that_stay_full_are_an_error() -> None:
@@ -197,8 +192,10 @@ def test_a_carried_watermark_is_held_back_by_what_is_buffered(home: Home) -> Non
 
     def of(commit: int, left: int, right: int, **held: int) -> dict[str, int]:
         sides = {"left": (commit, left), "right": (-1, right)}
-        at = {name: {"commit": at, "chunk": -1, "stream_time": t} for name, (at, t) in sides.items()}
-        return marks.of(home.log_root, {"at": at}, {"held": {f"left.{k}": v for k, v in held.items()}})
+        at = Offset({name: InputOffset(Position(at, -1), t, 0) for name, (at, t) in sides.items()})
+        return marks.of(
+            home.log_root, OperatorOffset(at).to_json(), {"held": {f"left.{k}": v for k, v in held.items()}}
+        )
 
     # A delivery may wait from 100 - 30 on, and its order lie up to 50 before; a shard knows better.
     assert of(0, 100, 100) == {"d": 70, "o": 70, "r": 70}

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from braid.core.columns import HASH, LIVE, TIME
 from braid.core.positions import Position
-from braid.core.side import Side
 from braid.eventtime.validity import in_range
 from braid.kernels.join.runs import Ints, Run
 from braid.kernels.join.spec import AnySpec
@@ -21,21 +20,21 @@ DENSE = 64
 
 
 class BlockSource(Protocol):
-    """What the kernels need of the log, for one shard."""
+    """What the kernels need of the log, for one shard: blocks of each input by its name."""
 
-    def schema(self, side: Side) -> pa.Schema:
-        """Columns of a side, also when it has no blocks yet."""
+    def schema(self, name: str) -> pa.Schema:
+        """Columns of an input, also when it has no blocks yet."""
 
-    def read(self, side: Side, block: Position) -> pa.RecordBatch:
+    def read(self, name: str, block: Position) -> pa.RecordBatch:
         """The shard's rows of a block, sorted by `__hash` and in order of arrival where hashes are equal."""
 
-    def overlapping(self, side: Side, until: Position, low: int, high: int) -> Sequence[Position]:
+    def overlapping(self, name: str, until: Position, low: int, high: int) -> Sequence[Position]:
         """Blocks up to and including `until` that may hold event times within `[low, high]`, ascending."""
 
-    def arrived(self, side: Side, block: Position) -> int:
+    def arrived(self, name: str, block: Position) -> int:
         """Wall-clock time at which a block was published, in microseconds."""
 
-    def forgotten(self, side: Side) -> int:
+    def forgotten(self, name: str) -> int:
         """Largest event time that retention has removed; `MIN_TIME` if it has removed nothing."""
 
 

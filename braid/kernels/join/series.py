@@ -97,7 +97,7 @@ class SeriesJoin:
 
     def step(self, step: Step) -> Output:
         """Take new rows in, and emit the pairs that have become certain."""
-        times = {side: step.times[side] for side in Side}
+        times = step.times
         if any(times[side] < self._times[side] for side in Side):
             raise StateError(
                 f"stream times went back: {self._times} -> {times}",
@@ -151,8 +151,8 @@ class _Work:
         within: int,
         schema: pa.Schema,
         series: dict[Side, _Series],
-        before: dict[Side, int],
-        after: dict[Side, int],
+        before: Mapping[str, int],
+        after: Mapping[str, int],
     ) -> None:
         self._spec, self._within, self._schema = spec, within, schema
         self._series = series

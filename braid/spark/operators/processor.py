@@ -1,4 +1,4 @@
-"""The join as a stateful operator: references in, results out, one shard per state key.
+"""An operator on Spark: references to steps in, results out, one shard per state key.
 
 Spark starts a process only to ask the operator for its state, on the way to the first micro-batch. So nothing
 is imported here that only workers need.
@@ -7,74 +7,31 @@ is imported here that only workers need.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-
-from braid.core.side import Side
-from braid.kernels.join.spec import AnySpec
-from braid.plan.stages import Projection
+import pyarrow as pa
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, ValueState
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from braid.engine.stepper import OperatorConfig
+
 RESULTS = "data binary"
 """Schema of results: Arrow streams of a bounded number of rows, which `decode` opens."""
-_STATE = "value binary"
+_NAME, _STATE = "join", "value binary"
+"""Name and schema of the state; checkpoints know it by both."""
 
 
-@dataclass(frozen=True)
-class Direct:
-    """Where results go that need not pass through the JVM, and how their columns are computed."""
+class StepProcessor(StatefulProcessor):
+    """Takes the steps that references name."""
 
-    category: str
-    stage: str
-    columns: tuple[Projection, ...]
-    chunk_rows: int
-
-
-@dataclass(frozen=True)
-class JoinConfig:
-    """What the operator needs to know.
-
-    Parameters
-    ----------
-    root
-        Root of the log.
-    left, right
-        Input categories.
-    spec
-        What to join.
-    shards
-        Number of shards.
-    run
-        Name of this run of the query: what a worker has in its cache from another one is not used.
-    direct
-        How a worker stores results itself; None if they need Catalyst.
-    broadcast
-        The side that every shard reads whole.
-    """
-
-    root: str
-    left: str
-    right: str
-    spec: AnySpec
-    shards: int
-    run: str
-    direct: Direct | None = None
-    broadcast: Side | None = None
-
-
-class JoinProcessor(StatefulProcessor):
-    """Runs the kernel of a shard on the blocks that a reference names."""
-
-    def __init__(self, config: JoinConfig) -> None:
+    def __init__(self, config: OperatorConfig) -> None:
         self._config = config
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state: one binary value per shard."""
-        self._state = handle.getValueState("join", _STATE)
+        self._state = SparkState(handle.getValueState(_NAME, _STATE))
 
     def handleInputRows(  # noqa: N802
         self,
@@ -85,11 +42,43 @@ class JoinProcessor(StatefulProcessor):
         """One micro-batch of one shard."""
         import pandas as pd
 
-        from braid.spark.operators.join import Stepper
+        from braid.engine.stepper import Stepper
 
         stepper = Stepper(self._config, self._state)
         for frame in rows:
-            yield pd.DataFrame({"data": list(stepper.run(frame))})
+            for shard, step in zip(frame["shard"], frame["step"], strict=True):
+                yield pd.DataFrame({"data": [_encode(batch) for batch in stepper.step(int(shard), step)]})
 
     def close(self) -> None:
         """Nothing to close: readers stay with the worker."""
+
+
+class SparkState:
+    """The state of a shard in Spark's state store: a `StateCell` of the engine."""
+
+    def __init__(self, state: ValueState) -> None:
+        self._state = state
+
+    def get(self) -> bytes | None:
+        """What was put last."""
+        stored = self._state.get() if self._state.exists() else None
+        return None if stored is None else bytes(stored[0])
+
+    def put(self, value: bytes) -> None:
+        """Keep a value instead."""
+        self._state.update((value,))
+
+
+def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows in results; for `mapInArrow`."""
+    for batch in batches:
+        for blob in batch.column(0):
+            with pa.ipc.open_stream(blob.as_buffer()) as stream:
+                yield from stream
+
+
+def _encode(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return bytes(memoryview(sink.getvalue()))

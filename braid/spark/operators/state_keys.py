@@ -7,7 +7,7 @@ from itertools import count
 _MASK = 0xFFFFFFFF
 
 
-def slots(shards: int, partitions: int) -> tuple[int, ...]:
+def state_keys(shards: int, partitions: int) -> tuple[int, ...]:
     """A key for each shard: shard i gets a key that Spark puts on partition `i * partitions // shards`."""
     taken: list[set[int]] = [set() for _ in range(partitions)]
     wanted = [shard * partitions // shards for shard in range(shards)]

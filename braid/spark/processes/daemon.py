@@ -17,7 +17,7 @@ PRELOADED = (
     "pyarrow.compute",
     "pyspark.worker",
     "braid.spark.sources.category",
-    "braid.spark.operators.join",
+    "braid.engine.stepper",
     "braid.spark.sources.steps",
     "braid.spark.sinks.table",
     "braid.spark.sinks.blocks",

@@ -18,11 +18,11 @@ from pyarrow import fs
 from braid.core.columns import FILE_CLOCK, FILE_PATH, HASH, KEY, NOTE, TIME
 from braid.core.errors import LogError
 from braid.core.json_rows import json_rows
+from braid.engine.expressions import compile_column
 from braid.engine.notes import KEEP, note_array
 from braid.eventtime.validity import INVALID_TIME, Validity, classify, words_of
 from braid.log.hashing import hash_rows
 from braid.plan.stages import SlicerStage
-from braid.spark.slicers.arrow_expressions import compile_column
 
 _ROWS = 65_536
 

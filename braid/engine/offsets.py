@@ -1,0 +1,75 @@
+"""The offset of an operator, as a runtime stores it before it acts upon it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from braid.core.json_values import Json, read_int
+from braid.engine.waiting import Full
+from braid.eventtime.offset import Offset, bad_offset
+
+VERSION = 2
+"""Version 1 had no number, and the clock and full buffers together under `waits`. It is still read."""
+
+
+@dataclass(frozen=True)
+class OperatorOffset:
+    """Where an operator stands, with all that the next decision depends on.
+
+    Parameters
+    ----------
+    at
+        Positions and stream times of the inputs.
+    epoch
+        How often the operator has been drained: after that, stream times and state begin anew.
+    now
+        The wall clock of the decision.
+    full
+        Since when the buffers have been full.
+    turn
+        Counts micro-batches that admit nothing, so that each has an offset of its own.
+    """
+
+    at: Offset
+    epoch: int = 0
+    now: int = 0
+    full: Full = field(default_factory=Full)
+    turn: int = 0
+
+    def again(self) -> OperatorOffset:
+        """The same offset under another number."""
+        return replace(self, turn=self.turn + 1)
+
+    def to_json(self) -> dict[str, Json]:
+        """The JSON object of the offset."""
+        return {
+            "version": VERSION,
+            "at": self.at.to_json(),
+            "epoch": self.epoch,
+            "now": self.now,
+            "full": [self.full.steps, self.full.rows],
+            "turn": self.turn,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Json]) -> OperatorOffset:
+        """Read back what `to_json` gave; a `StateError` says what is wrong with anything else."""
+        at = value.get("at")
+        if not isinstance(at, dict):
+            raise bad_offset(f"'at' is {at!r}")
+        offset, epoch = Offset.from_json(at), read_int(value, "epoch")
+        turn = read_int({"turn": 0, **value}, "turn")
+        if "version" not in value:
+            waits = value.get("waits")
+            if not isinstance(waits, dict):
+                return cls(offset, epoch, turn=turn)
+            full = Full(read_int(waits, "steps"), read_int(waits, "rows"))
+            return cls(offset, epoch, read_int(waits, "now"), full, turn)
+        if value["version"] != VERSION:
+            raise bad_offset(f"its version is {value['version']!r}, this is version {VERSION}")
+        stored = value.get("full")
+        if not isinstance(stored, list) or len(stored) != 2:
+            raise bad_offset(f"'full' is {stored!r}")
+        steps, rows = (read_int({"full": number}, "full") for number in stored)
+        return cls(offset, epoch, read_int(value, "now"), Full(steps, rows), turn)

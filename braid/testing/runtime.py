@@ -1,0 +1,91 @@
+"""An operator in this process, on a real log: the same engine code that Spark's sources and workers run."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from braid.engine.admission import Admission, AdmissionConfig, Admitted, Facts
+from braid.engine.inputs import InputLog
+from braid.engine.notes import Notes
+from braid.engine.offsets import OperatorOffset
+from braid.engine.operator import OperatorSpec
+from braid.engine.stepper import OperatorConfig, Stepper
+from braid.eventtime.pacing import PacingConfig
+from braid.kernels.step import Step
+from braid.log.layout import shard_range
+from braid.log.shared import reader
+
+
+@dataclass
+class MemoryCell:
+    """The state of a shard, in memory."""
+
+    value: bytes | None = None
+
+    def get(self) -> bytes | None:
+        """What was put last."""
+        return self.value
+
+    def put(self, value: bytes) -> None:
+        """Keep a value instead."""
+        self.value = value
+
+
+@dataclass
+class LocalOperator:
+    """Runs an operator, micro-batch by micro-batch.
+
+    Parameters
+    ----------
+    root
+        Root of the log.
+    admission
+        How inputs are admitted.
+    operator
+        What runs.
+    shards
+        Into how many ranges of hashes it is split.
+    pacing
+        How to pace, if not as `admission` says.
+    """
+
+    root: str
+    admission: AdmissionConfig
+    operator: OperatorSpec
+    shards: int = 1
+    pacing: PacingConfig | None = None
+    offset: OperatorOffset | None = None
+    states: list[MemoryCell] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.states = self.states or [MemoryCell() for _ in range(self.shards)]
+        logs = {name: InputLog(reader(self.root, one)) for name, one in self.admission.inputs.items()}
+        self._admission = Admission(self.admission, logs, self.pacing)
+        ranges = tuple(shard_range(shard, self.shards) for shard in range(self.shards))
+        self._config = OperatorConfig(
+            self.root, self.admission.inputs, self.operator, ranges, uuid.uuid4().hex
+        )
+
+    def advance(self, now: int, facts: Facts | None = None) -> tuple[Admitted | None, Step | None]:
+        """One decision, and the step that follows from it; no step if there is nothing to do."""
+        before = self._admission.initial(now) if self.offset is None else self.offset
+        admitted = self._admission.next(before, now, facts or Facts())
+        if admitted is None or admitted.offset is before:
+            return admitted, None
+        self.offset = admitted.offset
+        return admitted, self._admission.step(before, admitted.offset)
+
+    def results(self, step: Step) -> Mapping[int, tuple[pa.Table | None, Notes]]:
+        """Take a step with every shard: rows, if there are any, and notes."""
+        text = step.to_text()
+        return {shard: self._shard(shard, text) for shard in range(self.shards)}
+
+    def _shard(self, shard: int, text: str) -> tuple[pa.Table | None, Notes]:
+        notes = Notes()
+        batches = Stepper(self._config, self.states[shard]).step(shard, text)
+        rows = list(notes.strip(iter(batches)))
+        return pa.Table.from_batches(rows) if rows else None, notes
