@@ -1,0 +1,93 @@
+"""Homes that were written by earlier versions, and left in the middle: this version goes on with them."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import time
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from braid import api
+from braid.stores.lookup import LookupStore
+
+pytestmark = pytest.mark.spark
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+LETTERS = "shop.dead_letter"
+USABLE = re.compile(r'\{"id": \d+, "t": \d+, ')
+
+
+@pytest.mark.parametrize("version", sorted(path.parent.name for path in GOLDEN.glob("*/home.tar.gz")))
+def test_a_stopped_application_goes_on_and_does_everything_once(
+    spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str
+) -> None:
+    golden, home = GOLDEN / version, tmp_path / "home"
+    with tarfile.open(golden / "home.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    relocate(home)
+    letters = api.read(LETTERS, home).num_rows
+    for path in sorted((golden / "rest").glob("*.jsonl")):
+        api.publish(path.stem, path.read_text(encoding="utf-8").splitlines(), home)
+    api.run(golden / "program.sql", home, spark=spark, drain=True).wait()
+
+    printed = "\n".join(line for line in capsys.readouterr().out.splitlines() if line.startswith("{"))
+    (tmp_path / "seen.jsonl").write_text(printed)
+    connection = duckdb.connect()
+    connection.execute(f"SET TimeZone = 'UTC'; SET file_search_path = '{golden}'")
+    connection.execute((golden / "expected.sql").read_text(encoding="utf-8"))
+    outputs = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
+    for (name,) in outputs:
+        connection.execute(f"CREATE TABLE got_{name} AS {stored(connection, home, name)}")
+    assert {name: differences(connection, name) for (name,) in outputs} == {name: [] for (name,) in outputs}
+    assert {name: rows(connection, f"got_{name}") for (name,) in outputs} == {
+        name: rows(connection, name) for (name,) in outputs
+    }
+
+    found = [(row["stage"], row["raw"]) for row in api.read(LETTERS, home).to_pylist()]
+    lines = [line for path in golden.glob("*/*.jsonl") for line in path.read_text("utf-8").splitlines()]
+    assert {raw for _, raw in found} == {line for line in lines if not USABLE.match(line)}
+    # As much is wrong with the second half as with the first one.
+    assert len(found) == len(set(found)) == 2 * letters > 0
+
+
+def relocate(home: Path) -> None:
+    """Tell Spark where its checkpoints are now: it goes by the full paths of schemas that it wrote down."""
+    for path in home.glob("apps/*/checkpoints/*/state/0/_metadata/v2/0"):
+        checkpoint = path.parents[4]
+        text = path.read_text(encoding="utf-8")
+        path.write_text(re.sub(rf'"file:[^"]*/{checkpoint.name}/state/', f'"file:{checkpoint}/state/', text))
+        path.with_name(".0.crc").unlink()
+
+
+def stored(connection: duckdb.DuckDBPyConnection, home: Path, name: str) -> str:
+    """SQL for what has become of a table: files, printed lines, a lookup table, or a category."""
+    if (home / "warehouse" / name).exists():
+        return f"SELECT * EXCLUDE (dt, hour) FROM read_parquet('{home}/warehouse/{name}/**/*.parquet')"
+    if name == "seen":
+        return f"FROM read_json('{home.parent}/seen.jsonl')"
+    if LookupStore(home).has(name):
+        with LookupStore(home).open(name) as table:
+            found = pa.Table.from_batches(table.scan(time.time_ns() // 1000))
+    else:
+        found = api.read(name, home)
+    connection.register(f"arrow_{name}", found)
+    return f"FROM arrow_{name}"
+
+
+def differences(connection: duckdb.DuckDBPyConnection, name: str) -> list[object]:
+    """Rows that were stored but not expected, and the other way round; none if they are the same multiset."""
+    columns = ", ".join(column for column, *_ in connection.execute(f"DESCRIBE {name}").fetchall())
+    got, want = f"SELECT {columns} FROM got_{name}", f"SELECT {columns} FROM {name}"
+    return connection.execute(f"""
+      (SELECT 'extra', * FROM ({got} EXCEPT ALL {want})) UNION ALL
+      (SELECT 'missing', * FROM ({want} EXCEPT ALL {got}))
+    """).fetchall()
+
+
+def rows(connection: duckdb.DuckDBPyConnection, name: str) -> int:
+    """How many rows a table has."""
+    return connection.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0]
