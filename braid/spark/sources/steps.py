@@ -108,6 +108,10 @@ class StepReader(DataSourceStreamReader):
         self._said: object = None
         self._warm = False
 
+    def __reduce__(self) -> tuple[type[StepReader], tuple[StepSourceConfig]]:
+        """Tasks get a reader of their own: what this one has read stays here."""
+        return StepReader, (self._config,)
+
     def initialOffset(self) -> dict[str, Json]:  # noqa: N802
         """Before the oldest chunks that are left."""
         return self._admission.initial(self._clock()).to_json()
