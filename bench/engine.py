@@ -48,7 +48,7 @@ def run_braid(spark: object, folder: Path, rows: int) -> dict[str, object]:
             "cpu_seconds": round(cpu_seconds() - used, 1),
             "rows_per_second": round(2 * rows / seconds),
             "rows_out": sum(info.rows for info in _categories(home) if info.name == "result"),
-            "lost": _total(home, "joined", "lost_matches"),
+            "lost": _lost_matches(home, "joined"),
             "phases": {stage: _phases(home, stage) for stage in ("joined.left", "joined.right", "joined")},
         }
 
@@ -59,23 +59,23 @@ def _categories(home: Home):
     return categories(home)
 
 
-def _total(home: Home, stage: str, name: str) -> int:
-    lines = read_metrics(home.application("bench").metrics_file(stage))
-    return sum(int(line.get(name, 0)) for line in lines)
+def _lost_matches(home: Home, stage: str) -> int:
+    batches = read_metrics(home.application("bench").metrics_file(stage))
+    return sum(batch.counters.lost_matches for batch in batches)
 
 
 def _phases(home: Home, stage: str) -> dict[str, float]:
     """Seconds by phase, over all micro-batches of a stage."""
     total: dict[str, float] = {}
-    lines = read_metrics(home.application("bench").metrics_file(stage))
-    for line in lines:
-        for name, milliseconds in line["duration_ms"].items():
+    batches = read_metrics(home.application("bench").metrics_file(stage))
+    for batch in batches:
+        counted = batch.counters
+        phases = dict(batch.duration_ms)
+        if batch.kind == "join":
+            phases |= {"open_ms": counted.open_ms, "join_ms": counted.join_ms, "save_ms": counted.save_ms}
+        for name, milliseconds in {**phases, "task_s": sum(counted.task_ms)}.items():
             total[name] = total.get(name, 0) + milliseconds / 1000
-        for name in ("open_ms", "join_ms", "save_ms"):
-            if name in line:
-                total[name] = total.get(name, 0) + line[name] / 1000
-        total["task_s"] = total.get("task_s", 0) + sum(line.get("task_ms", [])) / 1000
-    return {"micro-batches": len(lines), **{name: round(value, 2) for name, value in total.items()}}
+    return {"micro-batches": len(batches), **{name: round(value, 2) for name, value in total.items()}}
 
 
 def expected(folder: Path) -> int:

@@ -136,8 +136,8 @@ def run_kernel(spec: JoinSpec, blocks: list[Blocks], steps: list[Step]) -> Resul
         for join in joins:
             out = join.step(step)
             out_rows += out.rows.num_rows
-            matches += out.counts.get("matches", 0)
-            pending += out.counts["pending_left"] + out.counts["pending_right"]
+            matches += out.counts.matches
+            pending += out.counts.pending
         peak_pending = max(peak_pending, pending)
     seconds = time.perf_counter() - start
     return Result(seconds, out_rows, matches, peak_pending)
@@ -150,7 +150,7 @@ def measure_memory(spec: JoinSpec, blocks: list[Blocks], steps: list[Step]) -> f
     before = tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes()
     held = fullest = 0
     for step in steps:
-        pending = sum(sum(join.step(step).counts[f"pending_{side}"] for side in Side) for join in joins)
+        pending = sum(join.step(step).counts.pending for join in joins)
         fullest = max(fullest, pending)
         held = max(held, tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes() - before)
     tracemalloc.stop()

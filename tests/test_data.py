@@ -11,7 +11,8 @@ import pytest
 from braid import api
 from braid.api.data import Publisher, categories, publish, read, read_batches
 from braid.core.errors import RunError, SchemaError
-from braid.home.paths import Home, read_json, write_json
+from braid.home.files import read_json, write_json
+from braid.home.paths import Home
 
 
 @pytest.fixture
@@ -79,9 +80,9 @@ def test_one_process_at_a_time_runs_an_application(home: Home) -> None:
 def test_status_tells_a_killed_application_from_a_running_one(home: Home) -> None:
     app = home.application("demo")
     write_json(app.status_file, {"application": "demo", "state": "running", "stages": {}})
-    assert api.status(home.root)[0]["state"] == "killed"
+    assert api.status(home.root)[0].state == "killed"
     with app.running():
-        assert api.status(home.root)[0]["state"] == "running"
+        assert api.status(home.root)[0].state == "running"
 
 
 def test_damaged_json_names_the_file(tmp_path: Path) -> None:

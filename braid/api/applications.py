@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from braid.api.programs import load_plan
-from braid.home.paths import Home, HomeLike, read_json
+from braid.home.metrics import MicroBatch
+from braid.home.paths import Home, HomeLike
+from braid.home.status import Status, read_status
 from braid.plan.stages import Plan
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ def run(
     drain: bool = False,
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
-    on_progress: Callable[[dict[str, object]], None] | None = None,
+    on_progress: Callable[[MicroBatch], None] | None = None,
 ) -> Application:
     """Start an application, or go on with one, and return its handle.
 
@@ -62,13 +64,7 @@ def run(
     return application.start()
 
 
-def status(home: HomeLike = None) -> list[dict[str, object]]:
+def status(home: HomeLike = None) -> list[Status]:
     """What the applications of a home are doing, or did last, with their last metrics."""
-    found = []
-    for application in Home.at(home).applications():
-        value = read_json(application.status_file)
-        if isinstance(value, dict):
-            if not application.is_running() and value["state"] in ("starting", "running", "draining"):
-                value["state"] = "killed"
-            found.append(value)
-    return found
+    found = [read_status(application) for application in Home.at(home).applications()]
+    return [status for status in found if status is not None]

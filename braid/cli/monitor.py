@@ -13,19 +13,16 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from braid.core.side import Side
+from braid.core.times import FAR
+from braid.home.metrics import MicroBatch
+from braid.home.status import StageStatus
+
 if TYPE_CHECKING:
     from braid.api import Application
 
 _SECONDS = 10.0
 """Span of time over which rates are measured."""
-_SPECIAL = {
-    "padded_early_left": "left rows padded after their wait",
-    "padded_early_right": "right rows padded after their wait",
-    "matches_after_padding": "matches that came after that",
-    "keys_written": "keys written",
-    "null_keys": "rows without a key",
-}
-"""Totals that only some kinds of stages have, and what to call them."""
 _EVERY = 5.0
 """Seconds between plain lines."""
 
@@ -36,17 +33,18 @@ class Monitor:
     def __init__(self, stream: TextIO) -> None:
         self._console = Console(file=stream)
         self._recent: deque[tuple[float, int, int]] = deque()
-        self._join: dict[str, dict[str, object]] = {}
+        self._join: dict[str, MicroBatch] = {}
         self._lock = threading.Lock()
         self._started = time.monotonic()
         self._said = 0.0
 
-    def progress(self, line: dict[str, object]) -> None:
+    def progress(self, batch: MicroBatch) -> None:
         """Take the metrics of a micro-batch."""
         with self._lock:
-            if line["kind"] == "join":
-                self._join[str(line["stage"])] = line
-                self._recent.append((time.monotonic(), _integer(line, "rows_in"), _integer(line, "rows_out")))
+            if batch.kind == "join":
+                self._join[batch.stage] = batch
+                counted = batch.counters
+                self._recent.append((time.monotonic(), counted.rows_in, counted.rows_out))
 
     @contextmanager
     def showing(self, handle: Application) -> Iterator[None]:
@@ -62,28 +60,10 @@ class Monitor:
 
     def summary(self, handle: Application) -> str:
         """The last words."""
-        value = handle.status
-        stages = value["stages"]
-        assert isinstance(stages, dict)
+        status = handle.status
         seconds = time.monotonic() - self._started
-        lines = [f"{handle.plan.application}: {value['state']} after {seconds:.1f} s"]
-        for name, stage in stages.items():
-            totals, last = stage["totals"], stage["last"]
-            text = f"  {name}: {totals.get('rows_in', 0):,} rows in, {totals.get('rows_out', 0):,} out"
-            if stage["kind"] == "join":
-                text += (
-                    f", {totals.get('matches', 0):,} matches, {totals.get('unmatched_left', 0):,} left rows"
-                )
-                text += f" without a match, {totals.get('rescued', 0):,} matches rescued from the log"
-            text += "".join(
-                f", {totals[name]:,} {words}" for name, words in _SPECIAL.items() if totals.get(name)
-            )
-            dead = last.get("dead") or {}
-            if dead:
-                text += ", dead letters: " + ", ".join(
-                    f"{reason} {count:,}" for reason, count in dead.items()
-                )
-            lines.append(text)
+        lines = [f"{handle.plan.application}: {status.state} after {seconds:.1f} s"]
+        lines += [f"  {name}: {_stage_summary(stage)}" for name, stage in status.stages.items()]
         return "\n".join(lines)
 
     def _show(self, handle: Application, stop: threading.Event) -> None:
@@ -105,34 +85,50 @@ class Monitor:
             span = max(1.0, min(_SECONDS, now - self._started))
             rows_in, rows_out = (sum(entry[i] for entry in self._recent) / span for i in (1, 2))
             joins = dict(self._join)
-        state = str(handle.state)
-        parts = [f"{handle.plan.application} {state}", f"in {rows_in:,.0f}/s", f"out {rows_out:,.0f}/s"]
-        for name, line in joins.items():
-            rate = line.get("match_rate")
-            parts.append(f"{name}: batch {line['batch']}")
-            if isinstance(rate, float):
-                parts.append(f"match {rate:.1%}")
-            lags = line["lag_ms"]
-            assert isinstance(lags, dict)
-            shown = [f"{side} {_clock(line.get(f'{side}_time'))} lag {_lag(lags[side])}" for side in lags]
-            parts += shown
-            parts.append(
-                f"pending {_integer(line, 'pending_left'):,} window {_integer(line, 'pending_right'):,}"
-            )
-        paused = handle.paused
-        return " | ".join([*parts, *paused])
+        parts = [
+            f"{handle.plan.application} {handle.state}",
+            f"in {rows_in:,.0f}/s",
+            f"out {rows_out:,.0f}/s",
+        ]
+        for name, batch in joins.items():
+            inputs = batch.counters.inputs
+            parts.append(f"{name}: batch {batch.batch}")
+            if batch.match_rate is not None:
+                parts.append(f"match {batch.match_rate:.1%}")
+            parts += [
+                f"{side} {_clock(counted.stream_time)} lag {_lag(batch.lag_ms.get(side))}"
+                for side, counted in inputs.items()
+            ]
+            pending, window = (batch.counters.input(side).pending for side in Side)
+            parts.append(f"pending {pending:,} window {window:,}")
+        return " | ".join([*parts, *handle.paused])
 
 
-def _clock(micros: object) -> str:
-    if not isinstance(micros, int) or abs(micros) >= 2**61:
+def _stage_summary(stage: StageStatus) -> str:
+    totals, last = stage.totals, stage.last
+    text = f"{totals.rows_in:,} rows in, {totals.rows_out:,} out"
+    if stage.kind == "join":
+        text += f", {totals.matches:,} matches, {totals.input(Side.LEFT).unmatched:,} left rows"
+        text += f" without a match, {totals.rescued:,} matches rescued from the log"
+    special = {
+        "left rows padded after their wait": totals.input(Side.LEFT).padded_early,
+        "right rows padded after their wait": totals.input(Side.RIGHT).padded_early,
+        "matches that came after that": totals.matches_after_padding,
+        "keys written": totals.keys_written,
+        "rows without a key": totals.null_keys,
+    }
+    text += "".join(f", {count:,} {words}" for words, count in special.items() if count)
+    if last is not None and last.counters.dead:
+        dead = (f"{reason} {count:,}" for reason, count in last.counters.dead.items())
+        text += ", dead letters: " + ", ".join(dead)
+    return text
+
+
+def _clock(micros: int | None) -> str:
+    if micros is None or abs(micros) >= FAR:
         return "-"
     return time.strftime("%H:%M:%S", time.gmtime(micros / 1e6))
 
 
-def _lag(milliseconds: object) -> str:
-    return f"{milliseconds / 1000:.1f}s" if isinstance(milliseconds, int | float) else "-"
-
-
-def _integer(line: dict[str, object], name: str) -> int:
-    value = line.get(name, 0)
-    return int(value) if isinstance(value, int | float) else 0
+def _lag(milliseconds: int | None) -> str:
+    return "-" if milliseconds is None else f"{milliseconds / 1000:.1f}s"

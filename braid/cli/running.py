@@ -81,7 +81,7 @@ def status(
     """Show the applications of a home, running and stopped, with their last metrics."""
     found = api.status(home)
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        typer.echo(json.dumps([value.model_dump(mode="json") for value in found], indent=2))
         return
     table = Table(
         "application",
@@ -96,27 +96,23 @@ def status(
         "updated",
     )
     for value in found:
-        stages = value["stages"]
-        assert isinstance(stages, dict)
-        for number, (name, stage) in enumerate(stages.items()):
-            last, totals, pacing = stage["last"], stage["totals"], stage.get("pacing") or {}
-            rate = last.get("match_rate")
-            updated = value["updated"]
-            assert isinstance(updated, int | float)
+        for number, (name, stage) in enumerate(value.stages.items()):
+            last = stage.last
+            rate = None if last is None else last.match_rate
             table.add_row(
-                str(value["application"]) if number == 0 else "",
-                str(value["state"]) if number == 0 else "",
+                value.application if number == 0 else "",
+                value.state if number == 0 else "",
                 name,
-                str(stage.get("what", "")),
-                str(last.get("batch", "")),
-                f"{totals.get('rows_in', 0):,}",
-                f"{totals.get('rows_out', 0):,}",
+                stage.what,
+                "" if last is None else str(last.batch),
+                f"{stage.totals.rows_in:,}",
+                f"{stage.totals.rows_out:,}",
                 "" if rate is None else f"{rate:.2%}",
-                str(pacing.get("why") or ""),
-                datetime.fromtimestamp(updated, UTC).strftime("%H:%M:%SZ") if number == 0 else "",
+                "" if stage.pacing is None else stage.pacing.why or "",
+                datetime.fromtimestamp(value.updated, UTC).strftime("%H:%M:%SZ") if number == 0 else "",
             )
-        if value["error"]:
-            table.add_row("", "", str(value["error"]))
+        if value.error:
+            table.add_row("", "", value.error)
     Console(width=None if sys.stdout.isatty() else 200).print(table)
 
 

@@ -6,6 +6,7 @@ NULL for ordinary rows. A note says what is wrong with its row or, on a row of i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from braid.core.columns import NOTE
+from braid.core.counters import Counters, from_json, to_json
 
 SEPARATOR = "\x1f"
 """Between flag, reason, detail and raw record of a note."""
@@ -38,12 +40,17 @@ def text_note(flag: str, text: str) -> str:
     return SEPARATOR.join([flag, "", text, ""])
 
 
+def counts_note(counts: Counters) -> str:
+    """The note of what a step has counted."""
+    return text_note(COUNTS, json.dumps(to_json(counts), separators=(",", ":")))
+
+
 @dataclass
 class Notes:
     """Collects the notes of one task."""
 
     letters: list[tuple[pa.Array, pa.Array, pa.Array]] = field(default_factory=list)
-    counts: list[str] = field(default_factory=list)
+    counts: list[Counters] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     rows: int = 0
 
@@ -66,7 +73,8 @@ class Notes:
         letter = pc.is_in(flag, pa.array([KEEP, DROP]))
         if pc.any(letter).as_py():
             self.letters.append((reason.filter(letter), detail.filter(letter), raw.filter(letter)))
-        self.counts += detail.filter(pc.equal(flag, COUNTS)).to_pylist()
+        counted = detail.filter(pc.equal(flag, COUNTS)).to_pylist()
+        self.counts += [from_json(json.loads(text)) for text in counted]
         self.files += detail.filter(pc.equal(flag, FILE)).to_pylist()
         return pc.replace_with_mask(pc.invert(noted), noted, pc.equal(flag, KEEP))
 

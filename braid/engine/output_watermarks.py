@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from braid.core.columns import TIME
+from braid.core.counters import Counters
 from braid.core.positions import Position
 from braid.core.side import Side
 from braid.core.times import MAX_TIME, shift_time
-from braid.engine.counters import Counts
 from braid.engine.offsets import OperatorOffset
 from braid.eventtime.propagated import output_watermarks
 from braid.log.shared import reader
@@ -32,7 +32,7 @@ class SlicerMarks:
     source: str
     columns: tuple[tuple[str, str], ...]
 
-    def of(self, root: str, offset: Mapping[str, Any], counts: Counts) -> dict[str, int]:
+    def of(self, root: str, offset: Mapping[str, Any], counts: Counters) -> dict[str, int]:
         """The watermarks of the last commit that has been read whole, up to and with a micro-batch."""
         log = reader(root, self.source)
         if offset["commit"] <= log.first:
@@ -61,7 +61,7 @@ class JoinMarks:
     bounds: tuple[int, int]
     columns: tuple[tuple[str, str, str, int], ...]
 
-    def of(self, root: str, offset: Mapping[str, Any], counts: Counts) -> dict[str, int]:
+    def of(self, root: str, offset: Mapping[str, Any], counts: Counters) -> dict[str, int]:
         """Each is the lesser of what came in with the last commit and of what waits in the join.
 
         Of what waits, the shards have told the least value, or it follows from the stream times.
@@ -69,8 +69,6 @@ class JoinMarks:
         inputs = OperatorOffset.from_json(offset).at.inputs
         left, right = (inputs[side].stream_time for side in Side)
         times = dict(zip(Side, output_watermarks(left, right, *self.bounds), strict=True))
-        held = counts.get("held", {})
-        assert isinstance(held, dict)
         marks = {}
         for column, side, origin, lag in self.columns:
             mark = shift_time(times[Side(side)], -lag)
@@ -78,7 +76,7 @@ class JoinMarks:
                 came = self._incoming(root, side, inputs[side].position, origin)
                 if came is None:
                     continue
-                mark = min(came, max(mark, held.get(f"{side}.{origin}", MAX_TIME)))
+                mark = min(came, max(mark, counts.input(side).held.get(origin, MAX_TIME)))
             marks[column] = mark
         return marks
 

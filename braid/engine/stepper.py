@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from braid.core.columns import NOTE
+from braid.core.counters import Counters, InputCounters
 from braid.core.errors import StateError
 from braid.core.json_rows import json_rows
 from braid.core.positions import Position
 from braid.engine.blocks import LogBlocks
 from braid.engine.expressions import compile_columns
-from braid.engine.notes import COUNTS, DROP, FILE, note_array, text_note
+from braid.engine.notes import DROP, FILE, counts_note, note_array, text_note
 from braid.engine.operator import Operator, OperatorSpec
 from braid.kernels.join.blocks import BlockSource
 from braid.kernels.join.step import Output
@@ -34,8 +35,6 @@ BLOB_ROWS = 65_536
 """Most rows of a batch of results."""
 DIRECT_ROWS = 1_000
 """Results of a shard that are worth a file of their own; fewer go through the JVM, into one file."""
-_INPUT_COUNTS = ("rows", "behind", "late", "pending", "blocks", "inert", "invalid", "decided", "unmatched")
-"""Counters of what an input brings in, by their names without the input."""
 LOOK_AHEAD = 2
 """Shards whose steps are begun before their turn: the kernels leave the interpreter most of the time."""
 LOOK_AHEAD_BLOCKS = 16
@@ -157,25 +156,21 @@ class Stepper:
         _cache[self._config.run, shard] = _Cached(version + 1, operator, text)
         blocks = self._blocks(shard)
         saved = time.perf_counter()
-        counts: dict[str, object] = {
-            **self._counts(shard, output),
-            **{f"{name}_time": at for name, at in step.times.items()},
-            "epoch": step.epoch,
-            "state_bytes": len(state),
-            "held": {f"{side}.{column}": least for (side, column), least in output.held.items()},
-            "distances_lower": output.distances[0].tolist(),
-            "distances_upper": output.distances[1].tolist(),
-            "open_ms": (opened - started) * 1000,
-            "join_ms": done.seconds * 1000,
-            "save_ms": (saved - joined) * 1000,
-        }
+        counts = self._counts(shard, output)
+        for name, at in step.times.items():
+            counts.inputs.setdefault(name, InputCounters()).stream_time = at
+        counts.epoch = step.epoch
+        counts.state_bytes = len(state)
+        counts.open_ms = (opened - started) * 1000
+        counts.join_ms = done.seconds * 1000
+        counts.save_ms = (saved - joined) * 1000
         notes = [_lost(self._listed(shard, output), blocks)]
         table = output.rows
         if self._config.direct is not None and table.num_rows >= DIRECT_ROWS:
             notes.append(pa.array([text_note(FILE, self._store(table, self._config.direct))]))
             table = table.slice(0, 0)
-        counts["store_ms"] = (time.perf_counter() - saved) * 1000
-        return _results(table, [*notes, pa.array([text_note(COUNTS, json.dumps(counts))])])
+        counts.store_ms = (time.perf_counter() - saved) * 1000
+        return _results(table, [*notes, pa.array([counts_note(counts)])])
 
     def _store(self, table: pa.Table, direct: Direct) -> str:
         """Write results to a file of their own, which the sink will make part of its commit."""
@@ -189,17 +184,12 @@ class Stepper:
         )
         return write_file(category, direct.stage, batches, direct.chunk_rows).to_json()
 
-    def _counts(self, shard: int, output: Output) -> dict[str, int]:
+    def _counts(self, shard: int, output: Output) -> Counters:
         """Counters of a step; of an input that all shards read whole, the first one counts the rows."""
         whole = self._config.operator.whole
-        if whole is None or shard == 0:
-            return output.counts
-        twice = tuple(f"{name}_{whole}" for name in _INPUT_COUNTS)
-        counts = {name: value for name, value in output.counts.items() if name not in twice}
-        same = output.lost.filter(pc.equal(output.lost["side"], str(whole)))
-        for reason in same["reason"].value_counts().to_pylist():
-            counts[f"lost_{reason['values']}"] -= reason["counts"]
-        return counts
+        if whole is not None and shard > 0:
+            output.counts.inputs[whole] = InputCounters(held=output.counts.inputs[whole].held)
+        return output.counts
 
     def _listed(self, shard: int, output: Output) -> pa.Table:
         """Lost rows to list: of an input that every shard reads, each once."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -97,6 +95,16 @@ class AppHome:
         """Metrics of a stage: one JSON line per micro-batch."""
         return self.root / "metrics" / f"{check_name(stage, 'stage')}.jsonl"
 
+    @property
+    def counts_folder(self) -> Path:
+        """Where sinks leave what micro-batches have counted, until the driver takes it."""
+        return self.root / "metrics" / ".counts"
+
+    @property
+    def options_file(self) -> Path:
+        """The options of the last run, as JSON."""
+        return self.root / "options.json"
+
     def control_file(self, stage: str, what: str) -> Path:
         """A small file by which the driver and a stage's source, in processes of their own, talk."""
         return self.root / "control" / f"{check_name(stage, 'stage')}.{what}.json"
@@ -127,27 +135,3 @@ class AppHome:
             except BlockingIOError:
                 return True
         return False
-
-
-def write_json(path: Path, value: object) -> None:
-    """Write a JSON file so that readers see the old or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
-    with fresh.open("w") as file:
-        json.dump(value, file, separators=(",", ":"), sort_keys=True)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-
-
-def read_json(path: Path) -> object | None:
-    """The value of a JSON file; None if there is no such file."""
-    try:
-        text = path.read_text()
-    except FileNotFoundError:
-        return None
-    try:
-        value: object = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise RunError(f"not JSON: {error}", where=str(path), hint="remove the damaged file") from None
-    return value

@@ -17,8 +17,12 @@ from pyspark.sql import SparkSession
 
 from braid.core.config import parse_options
 from braid.core.errors import BraidError, RunError
-from braid.home.metrics import Json, StageMetrics, Status
-from braid.home.paths import AppHome, Home, read_json, write_json
+from braid.engine.run_metrics import RunStatus, StageMetrics
+from braid.home.files import write_json
+from braid.home.metrics import MicroBatch
+from braid.home.pacing import Pacing
+from braid.home.paths import AppHome, Home
+from braid.home.status import RunState, Status
 from braid.plan.dependencies import reads_kept, upstream
 from braid.plan.serialise import loads, plan_to_json
 from braid.plan.show import stage_words as words
@@ -53,7 +57,7 @@ class Application:
     master, settings
         For a new Spark application.
     on_progress
-        Called with every line of metrics.
+        Called with the metrics of every micro-batch.
     show
         Called with every row of a CONSOLE table, as JSON.
     """
@@ -68,7 +72,7 @@ class Application:
         drain: bool = False,
         master: str | None = None,
         settings: Mapping[str, str] | None = None,
-        on_progress: Callable[[Json], None] | None = None,
+        on_progress: Callable[[MicroBatch], None] | None = None,
         show: Callable[[str], None] | None = None,
     ) -> None:
         self.plan = plan
@@ -91,7 +95,7 @@ class Application:
             stage.name: StageMetrics(self.home, stage.name, _kind(stage), _what(stage))
             for stage in plan.stages
         }
-        self._status = Status(self.home)
+        self._status = RunStatus(self.home)
         self._error: BaseException | None = None
         self._ended = threading.Event()
         self._stopping = threading.Event()
@@ -131,7 +135,7 @@ class Application:
             self._error = self._error or error
             self._finish()
             raise
-        self._status.state = "draining" if self._drain else "running"
+        self._status.state = RunState.DRAINING if self._drain else RunState.RUNNING
         self._thread(self._watch)
         if self._drain:
             self._thread(self._work_off)
@@ -164,13 +168,13 @@ class Application:
         return self._error
 
     @property
-    def status(self) -> Json:
+    def status(self) -> Status:
         """State and last metrics of every stage."""
         return self._status.write(self._metrics)
 
     @property
-    def state(self) -> str:
-        """`starting`, `running`, `draining`, `stopped`, `drained` or `failed`."""
+    def state(self) -> RunState:
+        """Where the application is in its life."""
         return self._status.state
 
     @property
@@ -178,9 +182,9 @@ class Application:
         """Which inputs of joins are paused, and why."""
         found = []
         for stage in self.plan.stages:
-            pacing = read_json(self.home.control_file(stage.name, "pacing"))
-            if isinstance(pacing, dict) and pacing["why"]:
-                found.append(f"{stage.name}: {pacing['why']}")
+            pacing = Pacing.read(self.home.control_file(stage.name, "pacing"))
+            if pacing is not None and pacing.why:
+                found.append(f"{stage.name}: {pacing.why}")
         return found
 
     def process_available(self) -> None:
@@ -263,12 +267,16 @@ class Application:
         changed = False
         for name, query in list(self._queries.items()):
             for progress in query.query.recentProgress:
-                if progress["batchId"] > self._metrics[name].seen:
-                    line = self._metrics[name].take(progress)
-                    if line is not None:
-                        changed = True
-                        if self._on_progress is not None:
-                            self._on_progress(line)
+                done = self._metrics[name].take(
+                    progress["batchId"],
+                    progress["timestamp"],
+                    progress["numInputRows"],
+                    progress["durationMs"],
+                )
+                if done is not None:
+                    changed = True
+                    if self._on_progress is not None:
+                        self._on_progress(done)
         if changed or time.time() - self._written > 1:
             self._written = time.time()
             self._status.write(self._metrics)
@@ -317,9 +325,9 @@ class Application:
             if self._queries:
                 self._collect()
             if self._error is not None:
-                self._status.state, self._status.error = "failed", str(self._error)
+                self._status.state, self._status.error = RunState.FAILED, str(self._error)
             else:
-                self._status.state = "drained" if self._drain else "stopped"
+                self._status.state = RunState.DRAINED if self._drain else RunState.STOPPED
             self._status.write(self._metrics)
         finally:
             if self._own and self._spark is not None:

@@ -25,7 +25,8 @@ from braid.engine.expressions import compile_columns
 from braid.engine.operator import JoinOperator
 from braid.engine.output_watermarks import carried_times, marks_of
 from braid.engine.stepper import Direct, OperatorConfig
-from braid.home.paths import AppHome, read_json, write_json
+from braid.home.files import read_json, write_json
+from braid.home.paths import AppHome
 from braid.kernels.join.spec import AnySpec, JoinSpec
 from braid.log.category import Category
 from braid.log.layout import shard_range
@@ -262,7 +263,7 @@ class Launcher:
             dead_letter=self.home.dead_letter,
             first_commit=first,
             chunk_rows=self.options.chunk_rows,
-            metrics=str(self.home.metrics_file(stage.name).parent / ".counts"),
+            metrics=str(self.home.counts_folder),
             time=_table_time(stage, schema),
             copies=_copies(stage) if isinstance(stage, SlicerStage) else {},
             watermarks=marks_of(stage),

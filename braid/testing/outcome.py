@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from braid.core.config import AppConfig
+from braid.core.counters import Counters
 from braid.core.times import MAX_TIME, MIN_TIME
+from braid.kernels.join.lost import Loss
 from braid.testing.accuracy import Accuracy
 
 Ints = npt.NDArray[np.int64]
@@ -87,7 +89,7 @@ class Simulation:
     right: Accuracy
     timeline: Timeline
     window_rows: Ints
-    counts: dict[str, int]
+    counts: Counters
 
     @property
     def match_rate(self) -> float:
@@ -108,12 +110,12 @@ class Simulation:
     @property
     def late_rows(self) -> int:
         """Rows of both sides that arrived when a part of their window had left memory."""
-        return self.counts.get("late_left", 0) + self.counts.get("late_right", 0)
+        return sum(counted.late for counted in self.counts.inputs.values())
 
     @property
     def rescued(self) -> int:
         """Matches that were found in the log."""
-        return self.counts.get("rescued", 0)
+        return self.counts.rescued
 
     @property
     def missed(self) -> int:
@@ -123,7 +125,12 @@ class Simulation:
     @property
     def lost(self) -> dict[str, int]:
         """Rows counted as lost, by reason."""
-        return {k.removeprefix("lost_"): n for k, n in self.counts.items() if k.startswith("lost_") and n}
+        found: dict[str, int] = {}
+        for side, counted in self.counts.inputs.items():
+            for loss, rows in counted.lost.items():
+                reason = Loss(loss).reason(side)
+                found[reason] = found.get(reason, 0) + rows
+        return found
 
     @property
     def peak_pending(self) -> int:

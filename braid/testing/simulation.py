@@ -7,10 +7,8 @@ What comes out is compared, row by row, with a batch join of the same streams.
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
-from collections import Counter
 from dataclasses import fields, replace
 from itertools import groupby
 from operator import attrgetter
@@ -19,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from braid.core.config import AppConfig
+from braid.core.counters import Counters, merge
 from braid.core.errors import ConfigError
 from braid.core.side import Side
 from braid.core.times import HOUR, MAX_TIME, MIN_TIME, MINUTE
@@ -113,7 +112,7 @@ class _Run:
         self._operator = LocalOperator(root, admission, JoinOperator(spec), options.shards, pacing)
         self._matched = np.zeros(len(streams[Side.LEFT]), np.bool_)
         self._emitted = np.full(len(streams[Side.LEFT]), MAX_TIME)
-        self._counts: Counter[str] = Counter()
+        self._counts = Counters()
         self._steps: list[tuple[int, ...]] = []
         self._now = 0
 
@@ -165,7 +164,7 @@ class _Run:
             accuracy[Side.RIGHT],
             timeline,
             end - begin,
-            dict(self._counts),
+            self._counts,
         )
 
     def _advance(self, facts: Facts) -> bool:
@@ -176,32 +175,28 @@ class _Run:
         return admitted is not None and admitted.decision.limited
 
     def _step(self, step: Step) -> None:
-        counts: Counter[str] = Counter()
+        counted: list[Counters] = []
         for table, notes in self._operator.results(step).values():
-            found = json.loads(notes.counts[0])
-            counts.update(
-                {
-                    name: value
-                    for name, value in found.items()
-                    if isinstance(value, int) and not name.endswith("_time")
-                }
-            )
+            counted += notes.counts
             if table is None:
                 continue
             rows = table.filter(table["left"].is_valid())
             left = rows["left"].to_numpy()
             self._emitted[left] = np.minimum(self._emitted[left], self._now)
             self._matched[left[rows["right"].is_valid().to_numpy()]] = True
-        seen = {
-            "wall_time": self._now,
-            "left_time": step.times[Side.LEFT],
-            "right_time": step.times[Side.RIGHT],
-            **counts,
-        }
-        self._steps.append(tuple(seen.get(name, 0) for name in _STEP))
-        for gauge in [name for name in counts if name.startswith(("pending_", "blocks_"))]:
-            del counts[gauge]
-        self._counts.update(counts)
+        counts = merge(counted)
+        sides = [counts.inputs[side] for side in Side]
+        self._steps.append(
+            (
+                self._now,
+                *(step.times[side] for side in Side),
+                *(side.pending for side in sides),
+                *(side.rows for side in sides),
+                *(side.late for side in sides),
+                counts.rescued,
+            )
+        )
+        self._counts = merge([self._counts, counts.cumulative()])
 
     def _retain(self) -> None:
         """Let the log forget what is older than the retention and no longer needed."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from braid import api
 from braid.api.data import read
+from braid.core.counters import merge
 from braid.core.json_rows import json_rows
 from braid.core.times import HOUR, MINUTE
 from braid.home.metrics import read_metrics
@@ -129,10 +130,10 @@ def report(
     out = read("search_results", home)
     matched = out["matched"].to_numpy(zero_copy_only=False).sum()
     total = sum(table.num_rows for table in streams.values())
-    lines = read_metrics(home.application("search_sessions").metrics_file("sessions"))
-    busy = sum(line["duration_ms"]["triggerExecution"] for line in lines[1:]) / 1000
-    behind = sum(line.get("behind_left", 0) for line in lines)
-    rescued = sum(line.get("rescued", 0) for line in lines)
+    batches = read_metrics(home.application("search_sessions").metrics_file("sessions"))
+    busy = sum(batch.duration_ms["triggerExecution"] for batch in batches[1:]) / 1000
+    counted = merge(batch.counters for batch in batches)
+    behind, rescued = counted.input("left").behind, counted.rescued
     share = 100 * matched / out.num_rows
     say("")
     say(f"  rows in              {total:,} ({', '.join(f'{t.num_rows:,} {n}' for n, t in streams.items())})")

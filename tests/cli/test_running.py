@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 from braid import api
 from braid.api.data import publish
 from braid.cli.main import app
-from braid.home.paths import Home, write_json
+from braid.home.files import write_json
+from braid.home.paths import Home
 from braid.plan.serialise import plan_to_json
 from tests.contents import contents
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from braid.core.columns import HASH, LIVE, TIME
+from braid.core.counters import Counters, merge
 from braid.core.positions import Position
 from braid.core.side import Side
 from braid.core.times import MAX_TIME, MIN_TIME
@@ -98,7 +99,7 @@ class Case:
     """Sides whose stream time may pass rows that are still to come."""
     restarts: bool = True
     pairs: Counter[tuple[object, object]] = field(default_factory=Counter)
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counters = field(default_factory=Counters)
     lost: list[tuple[str, str, object, int, int]] = field(default_factory=list)
     """Side, reason, row id, matches, and the step."""
     forget: bool = False
@@ -162,7 +163,7 @@ class Case:
 
     def _note(self, out: Output) -> None:
         self.pairs.update(zip(out.rows["l"].to_pylist(), out.rows["r"].to_pylist(), strict=True))
-        self.counts.update({k: v for k, v in out.counts.items() if not k.startswith(("pending", "blocks"))})
+        self.counts = merge([self.counts, out.counts.cumulative()])
         for entry in out.lost.to_pylist():
             batch = self.source.read(Side(entry["side"]), Position(entry["commit"], entry["chunk"]))
             self.lost.append(
@@ -174,6 +175,10 @@ class Case:
                     len(self.steps),
                 )
             )
+
+    def lost_rows(self, reason: str) -> int:
+        """Rows of both sides that were counted as lost for a reason."""
+        return sum(counted.lost.get(reason, 0) for counted in self.counts.inputs.values())
 
 
 def expected(case: Case) -> Counter[tuple[object, object]]:

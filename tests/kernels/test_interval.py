@@ -14,7 +14,7 @@ from tests.kernels.strategies import cases
 @settings(max_examples=100, deadline=None)
 def test_drained_output_is_the_sql_join(case: Case) -> None:
     assert case.run().pairs == expected(case)
-    assert case.counts["lost_matches"] == 0
+    assert case.counts.lost_matches == 0
 
 
 @given(cases(types=(JoinType.LEFT, JoinType.INNER), late=frozenset({Side.LEFT})))

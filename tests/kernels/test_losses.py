@@ -39,7 +39,7 @@ def test_matches_that_late_rows_lose_are_counted(case: Case) -> None:
     case.run()
     missing = oracle(case) - matched(case)
     assert matched(case) <= oracle(case)
-    assert len(missing) == case.counts["lost_matches"]
+    assert len(missing) == case.counts.lost_matches
     late = [entry for entry in case.lost if entry[1].startswith("late")]
     assert sum(entry[3] for entry in late) == len(missing)
     listed = {row for _, _, row, _, _ in late}
@@ -61,7 +61,7 @@ def test_caps_lose_what_arrives_after_the_eviction_and_nothing_else(case: Case) 
         if arrivals[right] > evicted.get(left, never) or arrivals[left] > evicted.get(right, never)
     }
     assert oracle(case) - matched(case) == missing
-    assert len(evicted) == case.counts["lost_capped_left"] + case.counts["lost_capped_right"]
+    assert len(evicted) == case.lost_rows("capped")
     check_padding(case)
 
 
@@ -81,7 +81,7 @@ def test_rows_beyond_retention_are_listed(case: Case) -> None:
     beyond = {row for _, reason, row, _, _ in case.lost if reason == "beyond_retention"}
     missing = oracle(case) - matched(case)
     assert {left for left, _ in missing} <= beyond
-    assert case.counts["lost_beyond_retention"] == len(beyond)
+    assert case.lost_rows("beyond_retention") == len(beyond)
     check_padding(case)
 
 
@@ -90,8 +90,8 @@ def test_rows_beyond_retention_are_listed(case: Case) -> None:
 def test_without_lookups_late_left_rows_are_padded_and_counted(case: Case) -> None:
     case.run()
     losers = {left for left, _ in oracle(case) - matched(case)}
-    assert len(losers) <= case.counts["late_left"]
-    assert case.counts["rescued"] == 0
+    assert len(losers) <= case.counts.inputs["left"].late
+    assert case.counts.rescued == 0
     check_padding(case)
 
 
@@ -104,5 +104,5 @@ def test_rows_without_a_usable_time_are_padded_or_listed(case: Case) -> None:
         listed = Counter(
             row for which, reason, row, _, _ in case.lost if (which, reason) == (side, "invalid_time")
         )
-        assert case.counts[f"invalid_{side}"] == bad.total()
+        assert case.counts.inputs[side].invalid == bad.total()
         assert listed == (Counter() if case.spec.type.pads(side) else bad)

@@ -71,7 +71,7 @@ def test_padding_after_a_wall_clock_wait_counts_later_matches() -> None:
     join = IntervalJoin(spec, source, join.snapshot())
     third = join.step(two_sided([], [Position(0, 1)], 0, 0, wall_time=600))
     assert third.rows.to_pylist() == [{"l": 2, "r": 12}]
-    assert third.counts["matches_after_padding"] == 1
+    assert third.counts.matches_after_padding == 1
     last = join.step(two_sided([], [], MAX_TIME, MAX_TIME, wall_time=700))
     assert last.rows.num_rows == 0
 
@@ -82,6 +82,7 @@ def test_steps_report_the_least_carried_time_that_is_still_buffered() -> None:
     source.blocks[Side.LEFT][Position(0, 0)] = to_block([row(5, 10), row(2, 11), row(9, 30)], kind, 1)
     spec = JoinSpec(JoinType.LEFT, -3, 3, 1, OUTPUT, carried=((Side.LEFT, "id"), (Side.RIGHT, "id")))
     join = IntervalJoin(spec, source)
-    assert join.step(two_sided([Position(0, 0)], [], 0, 0)).held == {(Side.LEFT, "id"): 2}
-    assert join.step(two_sided([], [], 0, 15)).held == {(Side.LEFT, "id"): 9}
-    assert join.step(two_sided([], [], MAX_TIME, MAX_TIME)).held == {}
+    first, last = two_sided([Position(0, 0)], [], 0, 0), two_sided([], [], MAX_TIME, MAX_TIME)
+    counted = [join.step(step).counts.inputs for step in (first, two_sided([], [], 0, 15), last)]
+    assert [inputs["left"].held for inputs in counted] == [{"id": 2}, {"id": 9}, {}]
+    assert not any(inputs["right"].held for inputs in counted)

@@ -15,6 +15,7 @@ import pytest
 from braid import api
 from braid.api.data import publish, read
 from braid.core.errors import RunError
+from braid.home.metrics import MicroBatch
 from braid.home.paths import Home
 from braid.plan.stages import Plan
 from tests.contents import contents
@@ -127,13 +128,15 @@ def test_bad_records_become_letters_and_nothing_else_is_lost(spark: object, home
         ("j.left", "untypable_field"),
     ]
     assert {raw for _, _, raw in letters(home, "app")} == set(bad[:5])
-    stages = handle.status["stages"]
-    assert stages["j.left"]["last"]["dead"]["invalid_time"] == 2
-    join = stages["j"]["last"]
-    assert stages["j"]["totals"]["matches"] == 3
-    assert join["left_time"] == 2**62
-    assert sum(join["distances_lower"]) <= 3
-    assert {"triggerExecution", "addBatch"} <= set(join["duration_ms"])
+    stages = handle.status.stages
+    slicer, join = stages["j.left"].last, stages["j"].last
+    assert slicer is not None
+    assert join is not None
+    assert slicer.counters.dead["invalid_time"] == 2
+    assert stages["j"].totals.matches == 3
+    assert join.counters.inputs["left"].stream_time == 2**62
+    assert sum(join.counters.distances_lower) <= 3
+    assert {"triggerExecution", "addBatch"} <= set(join.duration_ms)
 
 
 def test_a_restart_goes_on_and_an_update_adds_a_column(spark: object, home: Home) -> None:
@@ -196,9 +199,9 @@ def test_killed_workers_and_lost_caches_change_nothing(spark: object, home: Home
 
     killed: list[int] = []
 
-    def kill_workers(line: dict[str, object]) -> None:
+    def kill_workers(batch: MicroBatch) -> None:
         """Kill all workers, those of the join with its cache among them, whenever it has done something."""
-        if line["stage"] != "j":
+        if batch.stage != "j":
             return
         (nursery,) = (
             one for one in psutil.Process().children() if "braid.spark.processes.nursery" in one.cmdline()
@@ -225,4 +228,4 @@ def test_kafka_without_its_connector_says_what_to_do(spark: object, home: Home) 
     """)
     with pytest.raises(RunError, match=r"connector.*\n.*spark-sql-kafka"):
         api.run(program, home.root, spark=spark)
-    assert api.status(home.root)[0]["state"] == "failed"
+    assert api.status(home.root)[0].state == "failed"

@@ -69,4 +69,4 @@ def test_figure_3_from_publishing_to_printing(home: Home) -> None:
     assert "dim_three" in braid("cat", "result", "--format", "table", *where)
     assert "result" in braid("categories", *where)
     assert "drained" in braid("status", *where)
-    assert api.status(home.root)[0]["state"] == "drained"
+    assert api.status(home.root)[0].state == "drained"

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from braid.home.paths import Home, read_json
+from braid.home.files import read_json
+from braid.home.paths import Home
 from tests.spark.oracle import Case, differences, generate, publish, read
 
 pytestmark = pytest.mark.spark

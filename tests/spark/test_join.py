@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from braid.core.columns import HASH, KEY, TIME
+from braid.core.counters import Counters, merge
 from braid.core.positions import Position
 from braid.core.side import Side
 from braid.core.times import MAX_TIME
@@ -275,7 +276,7 @@ def test_late_rows_of_a_side_that_all_shards_read_are_listed_and_counted_once(ho
 
     worker = Worker(config(home, spec, "run", broadcast=whole))
     listed: list[tuple[str, int]] = []
-    counts: Counter[str] = Counter()
+    counts = Counters()
     for one in (
         two_sided([Position(0, 0)], [Position(0, 0)], 1000, 1000),
         two_sided([Position(1, 0)], [Position(1, 0)], 2000, 2000),
@@ -285,12 +286,12 @@ def test_late_rows_of_a_side_that_all_shards_read_are_listed_and_counted_once(ho
             for reasons, _, raws in notes.letters:
                 pairs = zip(reasons.to_pylist(), raws.to_pylist(), strict=True)
                 listed += [(reason, json.loads(raw)["id"]) for reason, raw in pairs]
-            counts.update({k: v for k, v in json.loads(notes.counts[0]).items() if isinstance(v, int)})
+            counts = merge([counts, *notes.counts])
     reason = f"late_{whole}"
     ids = [900, 901, 902] if isinstance(spec, SeriesSpec) else [900, 901]
     assert sorted(listed) == [(reason, number) for number in ids]
-    assert counts[f"lost_{reason}"] == len(ids)
-    assert counts[f"rows_{whole}"] == 4
+    assert counts.inputs[whole].lost["late"] == len(ids)
+    assert counts.inputs[whole].rows == 4
     if isinstance(spec, JoinSpec):
-        assert counts["lost_matches"] == 61
-        assert counts[f"late_{whole}"] == 3
+        assert counts.lost_matches == 61
+        assert counts.inputs[whole].late == 3

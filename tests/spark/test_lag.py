@@ -43,18 +43,23 @@ def test_the_stream_ahead_waits(spark: object, home: Home) -> None:
     with api.run(plan, home.root, spark=spark, options={"idle_timeout": "1 hour"}) as running:
         running.process_available()
         running.process_available()
-        stages = running.status["stages"]
-        assert stages["j"]["pacing"]["paused"] == "right"
+        pacing = running.status.stages["j"].pacing
+        assert pacing is not None
+        assert pacing.paused == "right"
         assert "right is paused" in running.paused[0]
-    lines = read_metrics(home.application("lag").metrics_file("j"))
-    most = max(line["pending_right"] for line in lines)
+    right = [
+        batch.counters.inputs["right"] for batch in read_metrics(home.application("lag").metrics_file("j"))
+    ]
+    most = max(counted.pending for counted in right)
     rate = ROWS / (HOURS * 3600)
     assert 0 < most <= (WINDOW + SLACK) * rate + 2 * CHUNK
-    assert sum(line["rows_right"] for line in lines) < 0.6 * ROWS
+    assert sum(counted.rows for counted in right) < 0.6 * ROWS
     append(home, "l", ROWS // 2, ROWS)
     api.run(plan, home.root, spark=spark, drain=True).wait()
-    lines = read_metrics(home.application("lag").metrics_file("j"))
-    assert max(line["pending_right"] for line in lines) <= (WINDOW + SLACK) * rate + 2 * CHUNK
+    right = [
+        batch.counters.inputs["right"] for batch in read_metrics(home.application("lag").metrics_file("j"))
+    ]
+    assert max(counted.pending for counted in right) <= (WINDOW + SLACK) * rate + 2 * CHUNK
     out = read("out", home)
     assert out.num_rows == ROWS
     assert out["lid"].to_pylist() == out["rid"].to_pylist()

@@ -10,6 +10,7 @@ import pytest
 
 from braid import api
 from braid.api.data import publish
+from braid.core.counters import Counters
 from braid.core.errors import RunError
 from braid.home.paths import Home
 from braid.plan.stages import Plan
@@ -88,8 +89,8 @@ def test_a_table_that_an_application_keeps_is_read_by_it_and_by_another(spark: o
     publish("prices", [{"t": START, "k": None, "x": 7}, {"t": START + 1, "k": "b", "x": 3}], home)
     publish("bids", [{"t": START, "k": k} for k in ("b", "c", None, "a")], home)
     handle = drain(spark, home, keeper)
-    totals = handle.status["stages"]["latest"]["totals"]
-    assert (totals["keys_written"], totals["superseded"], totals["null_keys"]) == (2, 1, 1)
+    totals = handle.status.stages["latest"].totals
+    assert (totals.keys_written, totals.superseded, totals.null_keys) == (2, 1, 1)
     publish("prices", [{"t": START + 5, "k": "a", "x": 8}, {"t": START + 5, "k": "b", "x": 4}], home)
     publish("bids", [{"t": START, "k": "b"}], home)
     drain(spark, home, keeper)
@@ -119,9 +120,13 @@ def test_rows_are_padded_after_a_wait_and_later_matches_are_counted(spark: objec
     row = {"id": 1, "t": START * 1000, "k": "a"}
     publish("l", [row], home)
 
-    def totals() -> dict[str, int]:
-        (join,) = (stage for stage in running.status["stages"].values() if stage["kind"] == "join")
-        return join["totals"]
+    def totals() -> Counters:
+        (join,) = (stage for stage in running.status.stages.values() if stage.kind == "join")
+        return join.totals
+
+    def waited() -> tuple[int, int, int]:
+        found = totals()
+        return found.matches, found.matches_after_padding, found.input("left").padded_early
 
     def until(condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 60
@@ -132,16 +137,15 @@ def test_rows_are_padded_after_a_wait_and_later_matches_are_counted(spark: objec
     with api.run(plan, home.root, spark=spark) as running:
         until(lambda: read(home, "waits.out").num_rows > 0)
         assert read(home, "waits.out").to_pylist() == [{"lid": 1, "rid": None}]
-        assert totals()["matches_after_padding"] == 0
+        assert totals().matches_after_padding == 0
         publish("r", [{**row, "id": 2}], home)
-        until(lambda: totals()["matches_after_padding"] > 0)
+        until(lambda: totals().matches_after_padding > 0)
         publish("l", [{**row, "id": 3}, {**row, "id": 4, "k": "b"}], home)
         until(lambda: read(home, "waits.out").num_rows == 3)
-    names = ("matches", "matches_after_padding", "padded_early_left")
-    assert [totals()[name] for name in names] == [1, 1, 2]
+    assert waited() == (1, 1, 2)
     publish("r", [{**row, "id": 5}, {**row, "id": 6, "k": "b"}], home)
     running = drain(spark, home, plan)
-    assert [totals()[name] for name in names] == [1, 2, 0]
+    assert waited() == (1, 2, 0)
     found = read(home, "waits.out").to_pylist()
     assert sorted((row["lid"], row["rid"] or 0) for row in found) == [(1, 0), (3, 2), (3, 5), (4, 0)]
 

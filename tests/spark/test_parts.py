@@ -13,13 +13,13 @@ import pytest
 
 from braid.core.columns import HASH, NOTE, TIME
 from braid.core.config import AppConfig
+from braid.core.counters import Counters
 from braid.core.errors import LogError
 from braid.core.positions import Position
 from braid.core.times import MAX_TIME
 from braid.engine import dead_letters as deadletter
 from braid.engine.admission import AdmissionConfig
-from braid.engine.counters import merge
-from braid.engine.notes import COUNTS, DROP, Notes, note_array, text_note
+from braid.engine.notes import DROP, Notes, counts_note, note_array
 from braid.engine.offsets import OperatorOffset
 from braid.eventtime.offset import InputOffset, Offset
 from braid.home.paths import Home
@@ -46,11 +46,11 @@ def test_state_keys_spread_evenly_by_sparks_hash() -> None:
 
 
 def test_notes_are_taken_off_the_rows() -> None:
-    notes = [None, "-\x1fbad\x1fwhy\x1fraw \x1f text", "+\x1fodd\x1f\x1f{}", text_note(COUNTS, '{"a": 1}')]
+    notes = [None, "-\x1fbad\x1fwhy\x1fraw \x1f text", "+\x1fodd\x1f\x1f{}", counts_note(Counters(matches=1))]
     batch = pa.RecordBatch.from_pydict({"a": [1, 2, 3, 4], NOTE: notes})
     taken = Notes()
     assert [row for rows in taken.strip(iter([batch])) for row in rows.to_pylist()] == [{"a": 1}, {"a": 3}]
-    assert taken.counts == ['{"a": 1}']
+    assert taken.counts == [Counters(matches=1)]
     assert taken.reasons() == {"bad": 1, "odd": 1}
     assert [column.to_pylist() for column in taken.columns()] == [
         ["bad", "odd"],
@@ -65,18 +65,6 @@ def test_note_arrays_read_back() -> None:
     assert list(taken.strip(iter([pa.RecordBatch.from_pydict({"a": [1], NOTE: array})]))) == []
     assert taken.reasons() == {"late": 1}
     assert array[0].as_py().startswith(DROP)
-
-
-def test_counts_add_up() -> None:
-    one = {"rows": 1, "dead": {"x": 1}, "left_time": 5, "distances_lower": [1, 2], "task_ms": [3]}
-    two = {"rows": 2, "dead": {"x": 2, "y": 1}, "left_time": 5, "distances_lower": [3, 4], "task_ms": [4]}
-    assert merge([one, two]) == {
-        "rows": 3,
-        "dead": {"x": 3, "y": 1},
-        "left_time": 5,
-        "distances_lower": [4, 6],
-        "task_ms": [3, 4],
-    }
 
 
 def test_letters_of_several_stages_are_published_once_each(home: Home) -> None:

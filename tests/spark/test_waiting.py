@@ -12,11 +12,11 @@ import pytest
 
 from braid.core.columns import HASH, TIME
 from braid.core.config import AppConfig
+from braid.core.counters import Counters, InputCounters
 from braid.core.errors import RunError
 from braid.core.positions import Position
 from braid.core.times import MAX_TIME, SECOND
 from braid.engine.admission import AdmissionConfig
-from braid.engine.counters import merge
 from braid.engine.offsets import OperatorOffset
 from braid.engine.output_watermarks import JoinMarks, SlicerMarks, read_marks
 from braid.engine.waiting import PATIENCE, Full, padding_due
@@ -194,7 +194,7 @@ def test_a_carried_watermark_is_held_back_by_what_is_buffered(home: Home) -> Non
         sides = {"left": (commit, left), "right": (-1, right)}
         at = Offset({name: InputOffset(Position(at, -1), t, 0) for name, (at, t) in sides.items()})
         return marks.of(
-            home.log_root, OperatorOffset(at).to_json(), {"held": {f"left.{k}": v for k, v in held.items()}}
+            home.log_root, OperatorOffset(at).to_json(), Counters(inputs={"left": InputCounters(held=held)})
         )
 
     # A delivery may wait from 100 - 30 on, and its order lie up to 50 before; a shard knows better.
@@ -213,11 +213,6 @@ def test_a_slicer_passes_on_the_watermarks_of_what_it_has_read_whole(home: Home)
     source.publish(1, [], {"o": 7, "d": 8})
     marks = SlicerMarks("source", ((TIME, "d"), ("order", "o"), ("other", "gone")))
     assert read_marks(json.loads(json.dumps(vars(marks)))) == marks
-    assert marks.of(home.log_root, {"commit": 0, "chunk": 3}, {}) == {}
-    assert marks.of(home.log_root, {"commit": 1, "chunk": 3}, {}) == {TIME: 6, "order": 5}
-    assert marks.of(home.log_root, {"commit": 2, "chunk": 0}, {}) == {TIME: 8, "order": 7}
-
-
-def test_of_what_shards_hold_the_least_counts() -> None:
-    parts = [{"held": {"left.o": 7}}, {"held": {}}, {"held": {"left.o": 4, "right.x": 9}}]
-    assert merge(parts) == {"held": {"left.o": 4, "right.x": 9}}
+    assert marks.of(home.log_root, {"commit": 0, "chunk": 3}, Counters()) == {}
+    assert marks.of(home.log_root, {"commit": 1, "chunk": 3}, Counters()) == {TIME: 6, "order": 5}
+    assert marks.of(home.log_root, {"commit": 2, "chunk": 0}, Counters()) == {TIME: 8, "order": 7}

@@ -98,7 +98,7 @@ def test_inner_joins_emit_matches_only(streams: tuple[Stream, Stream], match: Ma
     found = simulate(left, right, WINDOW, options(), interval=INTERVAL, join=JoinType.INNER, match=match)
     assert found.recall == 1
     assert np.array_equal(found.output_delay >= 0, found.matched)
-    assert found.counts["matches"] == found.matched.sum()
+    assert found.counts.matches == found.matched.sum()
 
 
 def test_what_retention_removes_is_missed_and_counted(streams: tuple[Stream, Stream]) -> None:

@@ -12,7 +12,7 @@ from suite.spec import Query
 
 from braid import api
 from braid.api.data import read_batches
-from braid.home.metrics import read_metrics
+from braid.home.metrics import MicroBatch, read_metrics
 from braid.home.paths import Home
 from braid.plan.stages import Plan
 from braid.spark.processes.session import open_session
@@ -86,18 +86,17 @@ def answer(given: Job, home: Home) -> dict[str, int]:
 
 def details(home: Home) -> dict[str, object]:
     """What the join says of itself: rows held at most, and matches that it knows it lost."""
-    lines = read_metrics(home.application("bench").metrics_file("joined"))
-    held = [sum(int(str(line.get(f"pending_{side}", 0))) for side in ("left", "right")) for line in lines]
+    counted = [batch.counters for batch in read_metrics(home.application("bench").metrics_file("joined"))]
     return {
-        "micro_batches": len(lines),
-        "state_rows": max(held, default=0),
-        "lost_matches": sum(int(str(line.get("lost_matches", 0))) for line in lines),
+        "micro_batches": len(counted),
+        "state_rows": max((counters.pending for counters in counted), default=0),
+        "lost_matches": sum(counters.lost_matches for counters in counted),
     }
 
 
-def report(line: dict[str, object]) -> None:
+def report(batch: MicroBatch) -> None:
     """Tell of a micro-batch: when it began, and how long its parts took."""
-    emit("batch", stage=line["stage"], began=line["at"], milliseconds=line["duration_ms"])
+    emit("batch", stage=batch.stage, began=batch.at, milliseconds=batch.duration_ms)
 
 
 def wait_for_end() -> None:

@@ -9,12 +9,12 @@ has passed is decided for good, and is in the log if a late row needs it.
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from braid.core.columns import HASH
+from braid.core.counters import Counters
 from braid.core.errors import StateError
 from braid.core.positions import Position
 from braid.core.side import Side
@@ -26,7 +26,7 @@ from braid.kernels.join.consume import assign
 from braid.kernels.join.emit import Emitter
 from braid.kernels.join.keys import check_key_type
 from braid.kernels.join.late_lookup import Found, find_late, look_back
-from braid.kernels.join.lost import Lost
+from braid.kernels.join.lost import Loss, Lost
 from braid.kernels.join.pairs import Pairs, batched, joined, near, reach, verify, window, within
 from braid.kernels.join.runs import Ints, Run, probe
 from braid.kernels.join.single_match import CHOICE, Candidates, best
@@ -156,8 +156,8 @@ class _Work:
         self._floors = {side: join.buffer(side).floor for side in Side}
         self._first_new = {side: join.buffer(side).store.rows for side in Side}
         self._emitter = Emitter(self._spec, join._schemas)
-        self._lost = Lost()
-        self._counts: Counter[str] = Counter()
+        self._counts = Counters.over(Side)
+        self._lost = Lost(self._counts)
         self._candidates: list[Candidates] = []
         self._new = {
             side: self._buffers[side].load(
@@ -167,8 +167,8 @@ class _Work:
         }
         for side in Side:
             new, time = self._new[side], join._times[side]
-            self._counts[f"rows_{side}"] = len(new.run) + len(new.inert) + len(new.invalid)
-            self._counts[f"behind_{side}"] = int(np.count_nonzero(new.times < time))
+            self._counts.inputs[side].rows = len(new.run) + len(new.inert) + len(new.invalid)
+            self._counts.inputs[side].behind = int(np.count_nonzero(new.times < time))
 
     # -- matching ---------------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class _Work:
                 Candidates(pairs.left, pairs.left_time, *right.refs(pairs.right), pairs.right_time)
             )
             return
-        self._counts["matches"] += len(pairs.left)
+        self._counts.matches += len(pairs.left)
         self._emitter.pairs(left, pairs.left, right, pairs.right)
         self._emitter.measure(pairs.left_time, pairs.right_time)
         if left is self._buffers[Side.LEFT].store:
@@ -218,7 +218,7 @@ class _Work:
         for side, store, rows in ((Side.LEFT, left, pairs.left), (Side.RIGHT, right, pairs.right)):
             if store is self._buffers[side].store:
                 padded |= self._buffers[side].flags[rows] & PADDED > 0
-        self._counts["matches_after_padding"] += int(np.count_nonzero(padded))
+        self._counts.matches_after_padding += int(np.count_nonzero(padded))
         return pairs.select(~padded)
 
     # -- late rows --------------------------------------------------------------------------------
@@ -231,9 +231,9 @@ class _Work:
             until = self._join._last[side.other]
             if not len(late.run) or until is None:
                 continue
-            self._counts[f"late_{side}"] += len(late.run)
+            self._counts.inputs[side].late += len(late.run)
             low = window(self._spec, side, late.times)[0]
-            self._lose(side, "beyond_retention", late.run.row[low <= self._source.forgotten(side.other)])
+            self._lose(side, Loss.BEYOND_RETENTION, late.run.row[low <= self._source.forgotten(side.other)])
             rescued = side in self._spec.rescued
             source = self._source if rescued else self._join._losses.get(side, self._source)
             if self._spec.late_lookup and source is not None:
@@ -244,21 +244,18 @@ class _Work:
     def _accept_late(self, side: Side, found: Found) -> None:
         own, pairs = self._buffers[side].store, found.pairs
         if side in self._spec.rescued:
-            self._counts["rescued"] += len(pairs.left)
+            self._counts.rescued += len(pairs.left)
             self._accept(*((own, found.guests) if side is Side.LEFT else (found.guests, own)), pairs)
         elif len(pairs.left):
-            self._counts["lost_matches"] += len(pairs.left)
+            self._counts.lost_matches += len(pairs.left)
             rows, matches = np.unique(pairs.left if side is Side.LEFT else pairs.right, return_counts=True)
-            self._lose(side, f"late_{side}", rows, matches)
+            self._lose(side, Loss.LATE, rows, matches)
 
-    def _lose(self, side: Side, reason: str, rows: Ints, matches: Ints | None = None) -> None:
+    def _lose(self, side: Side, loss: Loss, rows: Ints, matches: Ints | None = None) -> None:
         """List rows as lost, with the number of matches they are known to have lost."""
         if len(rows):
-            self._counts[f"lost_{reason}"] += len(rows)
             store = self._buffers[side].store
-            self._lost.add(
-                side, reason, store.refs(rows), np.zeros_like(rows) if matches is None else matches
-            )
+            self._lost.add(side, loss, store.refs(rows), np.zeros_like(rows) if matches is None else matches)
 
     # -- single match -----------------------------------------------------------------------------
 
@@ -296,7 +293,7 @@ class _Work:
         for commit, chunk in np.unique(np.stack([chosen.commit, chosen.chunk], axis=1), axis=0):
             block = Position(int(commit), int(chunk))
             store.append(block, self._source.read(Side.RIGHT, block))
-        self._counts["matches"] += len(chosen.left)
+        self._counts.matches += len(chosen.left)
         self._emitter.pairs(
             self._buffers[Side.LEFT].store,
             chosen.left,
@@ -331,12 +328,12 @@ class _Work:
             self._admit(Side.RIGHT)
         for side in Side:
             new = self._new[side]
-            self._counts[f"inert_{side}"] += len(new.inert)
-            self._counts[f"invalid_{side}"] += len(new.invalid)
+            self._counts.inputs[side].inert += len(new.inert)
+            self._counts.inputs[side].invalid += len(new.invalid)
             self._pad(side, new.inert)
             self._pad(side, new.invalid)
             if not spec.type.pads(side):
-                self._lose(side, "invalid_time", new.invalid)
+                self._lose(side, Loss.INVALID_TIME, new.invalid)
 
     def _cross(self, side: Side, floor: int) -> None:
         self._settle(side, self._buffers[side].cross(floor, self._first_new[side]))
@@ -364,7 +361,7 @@ class _Work:
         if side is Side.LEFT and self._spec.consume:
             self._consume(rows)
         unmatched = rows[buffer.flags[rows] & MATCHED == 0]
-        self._counts[f"decided_{side}"] += len(rows)
+        self._counts.inputs[side].decided += len(rows)
         self._pad(side, unmatched)
 
     def _consume(self, rows: Ints) -> None:
@@ -388,7 +385,7 @@ class _Work:
                 left.store.take(HASH, kept.left).to_numpy() if self._spec.keys else np.zeros_like(kept.left)
             )
             chosen = kept.select(assign(kept, group))
-            self._counts["matches"] += len(chosen.left)
+            self._counts.matches += len(chosen.left)
             self._emitter.pairs(left.store, chosen.left, right.store, chosen.right)
             self._emitter.measure(chosen.left_time, chosen.right_time)
             left.flags[chosen.left] |= MATCHED
@@ -410,18 +407,18 @@ class _Work:
             ]
             rows = np.concatenate([np.empty(0, np.int64), *due])
             rows = rows[(buffer.flags[rows] == 0) & (buffer.times[rows] >= buffer.floor)]
-            self._counts[f"padded_early_{side}"] += len(rows)
+            self._counts.inputs[side].padded_early += len(rows)
             self._pad(side, rows)
             buffer.flags[rows] |= MATCHED | PADDED
 
     def _pad(self, side: Side, rows: Ints) -> None:
-        self._counts[f"unmatched_{side}"] += len(rows)
+        self._counts.inputs[side].unmatched += len(rows)
         if len(rows) and self._spec.type.pads(side):
             self._emitter.padded(side, self._buffers[side].store, rows)
 
     def _evict(self, side: Side, rows: Ints) -> None:
         buffer = self._buffers[side]
-        self._lose(side, f"capped_{side}", rows)
+        self._lose(side, Loss.CAPPED, rows)
         if side is Side.RIGHT and self._spec.match.waits and self._spec.type.pads(side):
             # It may be a pending row's best match: whether it is padded is known when its time has passed.
             buffer.flags[rows] |= EVICTED
@@ -432,16 +429,15 @@ class _Work:
     def output(self) -> Output:
         """Everything that the step has produced."""
         for side in Side:
-            self._counts[f"pending_{side}"] = self._buffers[side].live
-            self._counts[f"blocks_{side}"] = len(self._buffers[side].store.ids)
-        held = {}
+            self._counts.inputs[side].pending = self._buffers[side].live
+            self._counts.inputs[side].blocks = len(self._buffers[side].store.ids)
         for side, column in self._spec.carried:
             least = self._buffers[side].store.least(column, self._buffers[side].live_rows())
             if least is not None:
-                held[side, column] = least
-        return Output(
-            self._emitter.table(), self._lost.table(), dict(self._counts), self._emitter.distances, held
-        )
+                self._counts.inputs[side].held[column] = least
+        lower, upper = self._emitter.distances.tolist()
+        self._counts.distances_lower, self._counts.distances_upper = lower, upper
+        return Output(self._emitter.table(), self._lost.table(), self._counts)
 
 
 def _clamp(bound: int) -> int:

@@ -10,7 +10,6 @@ the six cases of Schranz and Jeremias.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -18,15 +17,16 @@ import numpy as np
 import pyarrow as pa
 
 from braid.core.columns import HASH
+from braid.core.counters import Counters
 from braid.core.errors import StateError
 from braid.core.positions import Position
 from braid.core.side import Side
 from braid.core.times import FAR, MIN_TIME
 from braid.kernels.join.blocks import BlockSource, BlockStore, parse
 from braid.kernels.join.buffer import GONE, MATCHED, Flags
-from braid.kernels.join.emit import DISTANCE_BUCKETS, output_schema
+from braid.kernels.join.emit import output_schema
 from braid.kernels.join.keys import check_key_type, equal_keys, group_codes
-from braid.kernels.join.lost import Lost
+from braid.kernels.join.lost import Loss, Lost
 from braid.kernels.join.neighbours import Merged, merge_sides
 from braid.kernels.join.runs import Ints, Mask
 from braid.kernels.join.spec import Neighbour, SeriesMode, SeriesSpec
@@ -159,8 +159,8 @@ class _Work:
         self._before, self._after = before, after
         self._old = {side: len(series[side].rows) for side in Side}
         self._batches: list[pa.RecordBatch] = []
-        self._lost = Lost()
-        self._counts: Counter[str] = Counter()
+        self._counts = Counters.over(Side)
+        self._lost = Lost(self._counts)
 
     def load(self, side: Side, block: Position, batch: pa.RecordBatch) -> None:
         """Take a block in; rows behind their own stream time would contradict what is certain already."""
@@ -172,18 +172,19 @@ class _Work:
         late = times < self._before[side]
         series.add(rows[~late], times[~late], batch.column(HASH).to_numpy()[rows[~late] - start])
         series.last = block if series.last is None else max(series.last, block)
-        self._counts[f"rows_{side}"] += batch.num_rows
-        for reason, which in (
-            ("inert", parsed.inert),
-            ("invalid_time", parsed.invalid),
-            (f"late_{side}", rows[late]),
-        ):
-            if not len(which):
-                continue
-            self._counts[f"{reason}_{side}" if reason == "inert" else f"lost_{reason}"] += len(which)
-            if reason.startswith("late") or (reason == "invalid_time" and not self._spec.type.pads(side)):
-                self._lost.add(side, reason, series.store.refs(which), np.zeros_like(which))
+        counts = self._counts.inputs[side]
+        counts.rows += batch.num_rows
+        counts.inert += len(parsed.inert)
+        counts.invalid += len(parsed.invalid)
+        if not self._spec.type.pads(side):
+            self._lose(side, Loss.INVALID_TIME, parsed.invalid)
+        self._lose(side, Loss.LATE, rows[late])
+        for which in (parsed.inert, parsed.invalid, rows[late]):
             self._pad(side, which)
+
+    def _lose(self, side: Side, loss: Loss, rows: Ints) -> None:
+        if len(rows):
+            self._lost.add(side, loss, self._series[side].store.refs(rows), np.zeros_like(rows))
 
     def emit(self) -> None:
         """Emit what has become certain, and forget what nothing can be paired with any more."""
@@ -198,16 +199,13 @@ class _Work:
     def output(self) -> Output:
         """Everything that the step has produced."""
         for side in Side:
-            self._counts[f"pending_{side}"] = len(self._series[side].rows)
-            self._counts[f"blocks_{side}"] = len(self._series[side].store.ids)
-        rows = pa.Table.from_batches(self._batches, self._schema)
-        distances = np.zeros((2, DISTANCE_BUCKETS), np.int64)
-        held = {}
+            self._counts.inputs[side].pending = len(self._series[side].rows)
+            self._counts.inputs[side].blocks = len(self._series[side].store.ids)
         for side, column in self._spec.carried:
             least = self._series[side].store.least(column, self._series[side].rows)
             if least is not None:
-                held[side, column] = least
-        return Output(rows, self._lost.table(), dict(self._counts), distances, held)
+                self._counts.inputs[side].held[column] = least
+        return Output(pa.Table.from_batches(self._batches, self._schema), self._lost.table(), self._counts)
 
     def _merge(self) -> Merged:
         left, right = self._series[Side.LEFT], self._series[Side.RIGHT]
@@ -250,7 +248,7 @@ class _Work:
         for side in Side:
             if self._spec.type.pads(side):
                 self._series[side].matched[order.index[positions[side]]] = True
-        self._counts["matches"] += len(fresh)
+        self._counts.matches += len(fresh)
         self._append(*(self._rows(order, side, positions[side]) for side in Side))
         for side in Side:
             self._settle(order, old, side)
@@ -328,8 +326,8 @@ class _Work:
         seen = old[mine] & np.where(chosen >= 0, old[chosen], True)
         due = (self._after[Side.RIGHT] >= needed) & ~((self._before[Side.RIGHT] >= needed) & seen)
         due &= (chosen >= 0) | spec.type.pads(Side.LEFT)
-        self._counts["matches"] += int(np.count_nonzero(due & (chosen >= 0)))
-        self._counts["unmatched_left"] += int(np.count_nonzero(due & (chosen < 0)))
+        self._counts.matches += int(np.count_nonzero(due & (chosen >= 0)))
+        self._counts.inputs[Side.LEFT].unmatched += int(np.count_nonzero(due & (chosen < 0)))
         self._append(
             self._rows(order, Side.LEFT, mine[due]),
             *(self._rows(order, Side.RIGHT, found[due]) for found in (chosen, previous, following)),
@@ -378,7 +376,7 @@ class _Work:
         return rows
 
     def _pad(self, side: Side, rows: Ints) -> None:
-        self._counts[f"unmatched_{side}"] += len(rows)
+        self._counts.inputs[side].unmatched += len(rows)
         if self._spec.type.pads(side):
             none = np.full(len(rows), -1)
             self._append(*((rows, none) if side is Side.LEFT else (none, rows)))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from braid.core.counters import Counters
 from braid.core.positions import Position
 from braid.core.side import Side
 from braid.kernels.step import Step
@@ -34,15 +33,9 @@ class Output:
     lost
         Rows that lost a possible match or could not take part, with the reason: see `kernels.lost`.
     counts
-        Counters of this step, and gauges `pending_*` and `blocks_*`.
-    distances
-        Matches by log2 of their distance to the lower and upper bound, in microseconds.
-    held
-        Least value, in microseconds, that each carried time column has among the rows still buffered.
+        What this step has counted, by input.
     """
 
     rows: pa.Table
     lost: pa.Table
-    counts: dict[str, int]
-    distances: npt.NDArray[np.int64]
-    held: Mapping[tuple[Side, str], int] = field(default_factory=dict)
+    counts: Counters

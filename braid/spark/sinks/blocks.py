@@ -20,13 +20,14 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from braid.core.columns import TIME
+from braid.core.counters import Counters, merge
 from braid.core.errors import LogError
 from braid.engine import dead_letters as deadletter
-from braid.engine.counters import Counts, merge
+from braid.engine.counters import Counted
 from braid.engine.notes import Notes
 from braid.engine.output_watermarks import Marks, read_marks
 from braid.eventtime.arrival import by_bounds, by_median
-from braid.home.paths import write_json
+from braid.home.buffered import write_buffered
 from braid.log.log import Log
 from braid.log.records import FileEntry
 from braid.log.shared import fresh
@@ -104,11 +105,11 @@ class WriterConfig:
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task has stored: JSON of its files, its letters and its counters."""
+    """What a task has stored, as JSON of its files and its letters, and what it has counted."""
 
     stored: list[str]
     letters: str | None
-    counts: str
+    counts: Counters
 
 
 class NotedWriter(DataSourceStreamArrowWriter):
@@ -122,8 +123,8 @@ class NotedWriter(DataSourceStreamArrowWriter):
         """Store a task's rows where nobody sees them yet; JSON for `publish`. Runs on an executor."""
 
     @abstractmethod
-    def publish(self, stored: Sequence[str], commit: int, counts: Counts) -> dict[str, object]:
-        """Make a micro-batch's rows visible, once; metrics about them. Runs on the driver."""
+    def publish(self, stored: Sequence[str], commit: int, counts: Counters) -> None:
+        """Make a micro-batch's rows visible, once, and add to its counters. Runs on the driver."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Run one task; the message is never None, which Spark cannot stand."""
@@ -137,12 +138,12 @@ class NotedWriter(DataSourceStreamArrowWriter):
             category = fresh(self._config.root, self._config.dead_letter)
             batch = deadletter.letters(self._config.stage, *notes.columns())
             letters = deadletter.write(category, batch).to_json()
-        counts: Counts = merge([json.loads(text) for text in notes.counts])
-        counts["dead"] = notes.reasons()
+        counts = merge(notes.counts)
+        counts.dead = notes.reasons()
         if slicer is not None:
-            counts["rows_in"] = notes.rows
-        counts["task_ms"] = [round((time.perf_counter() - started) * 1000)]
-        return Written([*stored, *notes.files], letters, json.dumps(counts))
+            counts.rows_in, counts.files_in = notes.rows, len(stored)
+        counts.task_ms = [round((time.perf_counter() - started) * 1000)]
+        return Written([*stored, *notes.files], letters, counts)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Publish a micro-batch: letters, rows, metrics. A replay finds what is there and adds nothing."""
@@ -152,14 +153,11 @@ class NotedWriter(DataSourceStreamArrowWriter):
         entries = [FileEntry.from_json(task.letters) for task in tasks if task.letters]
         if entries:
             _dead_letters(config.root, config.dead_letter, config.stage).publish(commit, entries)
-        counts = merge([json.loads(task.counts) for task in tasks])
-        extra = self.publish([text for task in tasks for text in task.stored], commit, counts)
-        record = {"batch": batchId, "commit": commit, "time": time.time(), **counts, **extra}
+        counts = merge(task.counts for task in tasks)
+        self.publish([text for task in tasks for text in task.stored], commit, counts)
         if config.buffered_file is not None:
-            pending = [counts.get(f"pending_{side}", 0) for side in ("left", "right")]
-            rows = sum(count for count in pending if isinstance(count, int))
-            write_json(Path(config.buffered_file), {"rows": rows})
-        write_json(Path(config.metrics) / f"{config.stage}.{batchId}.json", record)
+            write_buffered(Path(config.buffered_file), counts.pending)
+        Counted(batchId, commit, time.time(), counts).write(Path(config.metrics), config.stage)
 
 
 @lru_cache(64)
@@ -190,11 +188,10 @@ class BlockWriter(NotedWriter):
         copied = (_with_copies(batch, config.copies) for batch in batches)
         return write_file(category, config.stage, copied, config.chunk_rows).to_json()
 
-    def publish(self, stored: Sequence[str], commit: int, counts: Counts) -> dict[str, object]:
+    def publish(self, stored: Sequence[str], commit: int, counts: Counters) -> None:
         """Publish one commit; one that exists must be our own."""
         config = self._config
         entries = [FileEntry.from_json(text) for text in stored]
-        rows = sum(entry.rows for entry in entries)
         category = Log(config.root).open(config.target)
         marks = self._watermarks(commit, counts)
         won = category.publish(commit, entries, marks, order=_by_time(entries, bounded=config.bounded))
@@ -206,13 +203,11 @@ class BlockWriter(NotedWriter):
                     where=f"category {config.target}",
                     hint="a category has one writer: give this table a category of its own",
                 )
-        return {
-            "rows_out": rows,
-            "bytes_out": sum(entry.size for entry in entries),
-            "shard_rows": _shard_rows(entries, category.shards),
-        }
+        counts.rows_out = sum(entry.rows for entry in entries)
+        counts.bytes_out = sum(entry.size for entry in entries)
+        counts.shard_rows = _shard_rows(entries, category.shards)
 
-    def _watermarks(self, commit: int, counts: Counts) -> dict[str, int]:
+    def _watermarks(self, commit: int, counts: Counters) -> dict[str, int]:
         """Below which nothing more comes, per time column."""
         config = self._config
         if config.watermarks is None:

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
 from braid.core.config import parse_duration
-from braid.engine.counters import Counts
+from braid.core.counters import Counters
 from braid.plan.stages import Sink
 from braid.spark.schemas import arrow_schema
 from braid.spark.sinks.blocks import NotedWriter, WriterConfig
@@ -53,7 +53,7 @@ class LaserWriter(NotedWriter):
                 writer.close()
         return json.dumps({"rows": rows, "file": None if writer is None else path.name})
 
-    def publish(self, stored: Sequence[str], commit: int, counts: Counts) -> dict[str, object]:
+    def publish(self, stored: Sequence[str], commit: int, counts: Counters) -> None:
         """Upsert what the tasks have stored; the table knows which micro-batches it has."""
         config = self._config
         parts = [json.loads(text) for text in stored]
@@ -70,12 +70,10 @@ class LaserWriter(NotedWriter):
         )
         for file in files:
             file.unlink()
-        return {
-            "rows_out": sum(part["rows"] for part in parts),
-            "keys_written": done.written,
-            "superseded": done.superseded,
-            "null_keys": done.null_keys,
-        }
+        counts.rows_out = sum(part["rows"] for part in parts)
+        counts.keys_written = done.written
+        counts.superseded = done.superseded
+        counts.null_keys = done.null_keys
 
 
 def create_table(home: str, sink: Sink, schema: StructType) -> None:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.datasource import DataSource, DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
-from braid.engine.counters import Counts
+from braid.core.counters import Counters
 from braid.spark.sinks.blocks import NotedWriter, WriterConfig
 
 _HOUR = 3_600_000_000
@@ -62,7 +62,7 @@ class TableWriter(NotedWriter):
             _flush(path)
         return json.dumps({"rows": rows, "files": {name: path.name for name, (path, _) in files.items()}})
 
-    def publish(self, stored: Sequence[str], commit: int, counts: Counts) -> dict[str, object]:
+    def publish(self, stored: Sequence[str], commit: int, counts: Counters) -> None:
         """Name the files of a micro-batch in a commit file, then move them into the table."""
         root = Path(self._config.target)
         parts = [json.loads(text) for text in stored]
@@ -82,7 +82,8 @@ class TableWriter(NotedWriter):
                 final.parent.mkdir(parents=True, exist_ok=True)
                 staged.replace(final)
                 _flush(final.parent)
-        return {"rows_out": sum(part["rows"] for part in parts), "files_out": len(moves)}
+        counts.rows_out = sum(part["rows"] for part in parts)
+        counts.files_out = len(moves)
 
     def _split(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Rows by partition."""

@@ -21,7 +21,8 @@ from braid.core.times import now_micros
 from braid.engine.admission import Admission, AdmissionConfig, Admitted, Facts
 from braid.engine.inputs import InputLog
 from braid.engine.offsets import OperatorOffset
-from braid.home.paths import read_json, write_json
+from braid.home.buffered import read_buffered
+from braid.home.pacing import Pacing
 from braid.log.shared import reader
 
 REFERENCES = "slot int, shard int, step string"
@@ -105,7 +106,7 @@ class StepReader(DataSourceStreamReader):
         categories = config.admission.inputs.items()
         logs = {name: InputLog(reader(config.root, category)) for name, category in categories}
         self._admission = Admission(config.admission, logs)
-        self._said: object = None
+        self._said: Pacing | None = None
         self._warm = False
 
     def __reduce__(self) -> tuple[type[StepReader], tuple[StepSourceConfig]]:
@@ -159,26 +160,21 @@ class StepReader(DataSourceStreamReader):
         held = config.held_files.items()
         return Facts(
             Path(config.drain_file).exists(),
-            0 if config.buffered_file is None else _rows_in(config.buffered_file),
-            tuple(name for name, files in held if any(map(_rows_in, files))),
+            0 if config.buffered_file is None else read_buffered(Path(config.buffered_file)),
+            tuple(name for name, files in held if any(read_buffered(Path(file)) for file in files)),
         )
 
     def _tell(self, admitted: Admitted) -> None:
         """Write down what the inputs are doing when that has changed, micro-batch or not."""
-        decision = admitted.decision
-        status = {
-            **{name: one.status.value for name, one in decision.inputs.items()},
-            "paused": None if decision.pause is None else decision.pause.input,
-            "why": None if decision.pause is None else decision.pause.describe(),
-        }
+        pause = admitted.decision.pause
+        why = [] if pause is None else [pause.describe()]
         if admitted.full.steps:
-            status["why"] = "; ".join(filter(None, (status["why"], "buffers are full: max_buffered_rows")))
-        if status != self._said:
-            write_json(Path(self._config.status_file), status)
-            self._said = status
-
-
-def _rows_in(path: str) -> int:
-    """How many rows an operator has buffered, as its sink has told."""
-    stored = read_json(Path(path))
-    return int(stored["rows"]) if isinstance(stored, dict) else 0
+            why.append("buffers are full: max_buffered_rows")
+        pacing = Pacing(
+            inputs={name: one.status.value for name, one in admitted.decision.inputs.items()},
+            paused=None if pause is None else pause.input,
+            why="; ".join(why) or None,
+        )
+        if pacing != self._said:
+            pacing.write(Path(self._config.status_file))
+            self._said = pacing

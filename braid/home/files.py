@@ -1,0 +1,34 @@
+"""JSON files that several processes read and write: whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from pathlib import Path
+
+from braid.core.errors import RunError
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a JSON file so that readers see the old or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+    with fresh.open("w") as file:
+        json.dump(value, file, separators=(",", ":"), sort_keys=True)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
+
+
+def read_json(path: Path) -> object | None:
+    """The value of a JSON file; None if there is no such file."""
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return None
+    try:
+        value: object = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise RunError(f"not JSON: {error}", where=str(path), hint="remove the damaged file") from None
+    return value
