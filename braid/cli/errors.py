@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from braid.core.errors import BraidError
+from braid.core.logging import log_to_terminal
 
 
 class BraidGroup(TyperGroup):
@@ -17,6 +18,7 @@ class BraidGroup(TyperGroup):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line."""
         try:
+            log_to_terminal()
             return super().main(*args, **kwargs)
         except BraidError as error:
             typer.echo(str(error), err=True)

@@ -83,6 +83,11 @@ class AppHome:
         return self.root / "status.json"
 
     @property
+    def log_file(self) -> Path:
+        """What happened to the driver's queries, as JSON lines."""
+        return self.root / "braid.log"
+
+    @property
     def dead_letter(self) -> str:
         """The category of records that could not be used."""
         return f"{self.name}.{DEAD_LETTER}"

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from braid.core.config import parse_options
 from braid.core.errors import BraidError, RunError
+from braid.core.logging import Log, log_to_file
 from braid.engine.run_metrics import RunStatus, StageMetrics
 from braid.home.files import write_json
 from braid.home.metrics import MicroBatch
@@ -36,7 +37,7 @@ from braid.spark.supervised import Supervised
 _WATCH_SECONDS = 0.25
 
 NEVER = 100 * 365 * 86_400_000_000
-"""A wait, in microseconds, that nobody lives to see the end of."""
+"""A wait, in microseconds, that is longer than any run."""
 
 
 class Application:
@@ -102,19 +103,26 @@ class Application:
         self._threads: list[threading.Thread] = []
         self._written = 0.0
 
+    _log: Log
+    """From the start on."""
+
     # -- life -------------------------------------------------------------------------------------
 
     def start(self) -> Application:
         """Start every stage, then watch them; returns when all queries run."""
         self._held.enter_context(self.home.running())
         try:
-            self._check_update()
+            verdict = self._check_update()
         except BraidError as error:
-            # The home stays as it is, with the status of the last run.
+            # The home stays as it is, with status and log of the last run.
             self._error = error
             self._held.close()
             self._ended.set()
             raise
+        began = time.monotonic()
+        self._log = self._held.enter_context(log_to_file(self.home.log_file, self.home.name))
+        stages = [stage.name for stage in self.plan.stages]
+        self._log.info("starting", drain=self._drain, master=self._start[0], update=verdict, stages=stages)
         try:
             for stage in self.plan.stages:
                 self.home.control_file(stage.name, "drain").unlink(missing_ok=True)
@@ -135,6 +143,7 @@ class Application:
             self._error = self._error or error
             self._finish()
             raise
+        self._log.info("started", seconds=round(time.monotonic() - began, 3))
         self._status.state = RunState.DRAINING if self._drain else RunState.RUNNING
         self._thread(self._watch)
         if self._drain:
@@ -143,6 +152,8 @@ class Application:
 
     def stop(self) -> None:
         """Stop after the micro-batches that are running; the next start goes on from there."""
+        if not self._stopping.is_set():
+            self._log.info("stopping")
         self._stopping.set()
         self._ended.wait()
 
@@ -201,13 +212,16 @@ class Application:
         if not self._ended.is_set():
             self.stop()
 
-    def _check_update(self) -> None:
-        """Refuse a program that cannot go on from what the last one left, before anything is touched."""
+    def _check_update(self) -> str | None:
+        """Refuse a program that cannot go on from what the last one left, before anything is touched.
+
+        Returns the verdict; None at the first start.
+        """
         if not self.home.plan_file.exists():
-            return
+            return None
         found = diff(loads(self.home.plan_file.read_text()), self.plan)
         if found.verdict is Verdict.KEPT:
-            return
+            return found.verdict.value
         worst = [change for change in found.changes if change.verdict is found.verdict]
         raise RunError(
             f"the update of application {self.home.name!r} is {found.verdict.value}: "
@@ -236,9 +250,10 @@ class Application:
 
         def start(stage: Stage) -> None:
             bounded = self._drain and not upstream(self.plan, stage)
-            self._queries[stage.name] = Supervised(partial(launcher.start, stage, available_now=bounded))
+            log = self._log.bind(stage=stage.name)
+            self._queries[stage.name] = Supervised(partial(launcher.start, stage, available_now=bounded), log)
             if launcher.relayed(stage):
-                self._relays[stage.name] = Supervised(partial(launcher.relay, stage, self._show))
+                self._relays[stage.name] = Supervised(partial(launcher.relay, stage, self._show), log)
 
         with ThreadPoolExecutor(len(stages)) as pool:
             started = [pool.submit(start, stage) for stage in stages]
@@ -285,6 +300,7 @@ class Application:
         for name, query in [*self._queries.items(), *self._relays.items()]:
             failure = query.failure()
             if failure is not None:
+                self._log.error("query failed", stage=name, raised=True)
                 self._fail(_explained(name, failure))
 
     def _fail(self, error: BaseException) -> None:
@@ -312,6 +328,7 @@ class Application:
                     query.wait()
                 if stage.name in self._relays:
                     self._relays[stage.name].process_available()
+                self._log.info("stage drained", stage=stage.name)
         except Exception as error:  # noqa: BLE001  as above
             # The watch reports it, with the stage that failed, unless that did not even start.
             self._stopping.wait(5)
@@ -330,6 +347,9 @@ class Application:
                 self._status.state = RunState.DRAINED if self._drain else RunState.STOPPED
             self._status.write(self._metrics)
         finally:
+            failed = None if self._error is None else type(self._error).__name__
+            end = self._log.info if failed is None else self._log.error
+            end("ended", state=self._status.state, error=failed, status=self.home.status_file, raised=True)
             if self._own and self._spark is not None:
                 self._spark.sparkContext.stop()
             self._held.close()
@@ -360,6 +380,6 @@ def _what(stage: Stage) -> str:
 def _explained(stage: str, failure: PySparkException) -> RunError:
     """What a user needs of a failed query: the error that Braid raised in a worker, or Spark's."""
     text = str(failure)
-    found = re.findall(r"braid\.errors\.(\w+): ((?:.|\n)*?)(?:\n\n|\n\tat |\n SQLSTATE|$)", text)
+    found = re.findall(r"braid\.core\.errors\.(\w+): ((?:.|\n)*?)(?:\n\n|\n\tat |\n SQLSTATE|$)", text)
     what = found[-1][1].strip() if found else re.split(r"\n(?:\tat |=== Streaming Query)", text)[0].strip()
     return RunError(f"stage {stage!r} failed: {what}")

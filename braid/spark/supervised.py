@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
+from braid.core.logging import Log
+
 _TRANSIENT = (
     # A Python process took more than Spark's fixed ten seconds to start, on a busy machine.
     "failed to connect back",
@@ -23,8 +25,9 @@ _TRIES = 5
 class Supervised:
     """One stage's query, whichever that is at the moment; a new one goes on from the same checkpoint."""
 
-    def __init__(self, start: Callable[[], StreamingQuery]) -> None:
+    def __init__(self, start: Callable[[], StreamingQuery], log: Log) -> None:
         self._start = start
+        self._log = log
         self._tries = 0
         self._lock = threading.Lock()
         self.query = self._first()
@@ -54,6 +57,7 @@ class Supervised:
                 self._tries += 1
                 if self._tries == _TRIES or not _transient(error):
                     raise
+                self._log.warning("query started again", cause=_transient(error), tries=self._tries)
 
     def _retry(self, call: Callable[[StreamingQuery], object]) -> None:
         while True:
@@ -71,9 +75,11 @@ class Supervised:
             if self._tries == _TRIES or not _transient(error):
                 return False
             self._tries += 1
+            self._log.warning("query started again", cause=_transient(error), tries=self._tries)
             self.query = self._start()
             return True
 
 
-def _transient(error: PySparkException) -> bool:
-    return any(text in str(error) for text in _TRANSIENT)
+def _transient(error: PySparkException) -> str | None:
+    """Which of the passing troubles a query has failed with; None if it is another one."""
+    return next((text for text in _TRANSIENT if text in str(error)), None)

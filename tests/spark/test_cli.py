@@ -40,6 +40,10 @@ def test_figure_3_from_publishing_to_printing(home: Home) -> None:
     braid("publish", "right", "-", *where, text="\n".join(map(json.dumps, right)) + "\n")
     summary = braid("run", str(FIGURE_3), "--drain", "--master", "local[2]", "--set", "shards=2", *where)
     assert "sample_app: drained" in summary
+    events = [json.loads(line) for line in home.application("sample_app").log_file.read_text().splitlines()]
+    drained = len(events[0]["stages"]) * ["stage drained"]
+    assert [event["event"] for event in events] == ["starting", "started", *drained, "ended"]
+    assert events[-1]["state"] == "drained"
     assert "4 rows in, 4 out" in summary
     rows = [json.loads(line) for line in braid("cat", "result", *where).splitlines()]
     assert sorted(rows, key=lambda row: row["key"])[:2] == [
