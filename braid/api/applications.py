@@ -10,7 +10,7 @@ from braid.api.programs import load_plan
 from braid.home.metrics import MicroBatch
 from braid.home.paths import Home, HomeLike
 from braid.home.status import Status, read_status
-from braid.plan.stages import Plan
+from braid.plan.stages.base import Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession  # noqa: TID251  only a name for the type checker

@@ -15,7 +15,7 @@ from braid.plan.logical.planner import rewrite
 from braid.plan.serialise import dumps, loads
 from braid.plan.show.explain import explain_mermaid, explain_text
 from braid.plan.show.pql import print_rewritten
-from braid.plan.stages import JoinStage, Plan
+from braid.plan.stages.base import Plan
 from braid.plan.update.diff import Diff, replay_text
 from braid.plan.update.diff import diff as diff_plans
 
@@ -46,7 +46,7 @@ class Compiled:
     @property
     def joins(self) -> int:
         """How many joins run it."""
-        return sum(isinstance(stage, JoinStage) for stage in self.plan.stages)
+        return sum(stage.stateful for stage in self.plan.stages)
 
 
 def compile_text(text: str, filename: str = "<pql>") -> Compiled:

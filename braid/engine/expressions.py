@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import sqlglot
 from sqlglot import exp
 
-from braid.plan.stages import Projection
+from braid.plan.stages.base import Projection
 
 Evaluate = Callable[[pa.RecordBatch], pa.Array]
 

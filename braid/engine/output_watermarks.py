@@ -14,7 +14,6 @@ from braid.core.times import MAX_TIME, shift_time
 from braid.engine.offsets import OperatorOffset
 from braid.eventtime.propagated import output_watermarks
 from braid.log.shared import reader
-from braid.plan.stages import JoinStage, SlicerStage, Stage
 
 
 @dataclass(frozen=True)
@@ -90,21 +89,6 @@ class JoinMarks:
 
 
 Marks = SlicerMarks | JoinMarks
-
-
-def marks_of(stage: Stage) -> Marks | None:
-    """Where the watermarks of a stage come from."""
-    if isinstance(stage, SlicerStage):
-        return SlicerMarks(stage.source.name, stage.watermarks) if stage.watermarks else None
-    if not stage.watermarks:
-        return None
-    columns = tuple((c.column, c.side.value, c.input, c.lag) for c in stage.watermarks)
-    return JoinMarks(stage.left, stage.right, (stage.lower, stage.upper), columns)
-
-
-def carried_times(stage: JoinStage) -> tuple[tuple[Side, str], ...]:
-    """Time columns, besides those joined by, that hold back watermarks while they wait in a join."""
-    return tuple(dict.fromkeys((c.side, c.input) for c in stage.watermarks if c.input != TIME))
 
 
 def read_marks(value: Mapping[str, Any] | None) -> Marks | None:

@@ -28,8 +28,8 @@ from braid.kernels.step import Step
 from braid.log.layout import ALL_HASHES, HashRange
 from braid.log.shared import fresh, reader
 from braid.log.writer import write_file
-from braid.plan.logical.names import is_special
-from braid.plan.stages import Projection
+from braid.plan.names import is_special
+from braid.plan.stages.base import Projection
 
 BLOB_ROWS = 65_536
 """Most rows of a batch of results."""

@@ -25,6 +25,7 @@ from braid.lang.query import (
     Storage,
     Table,
     View,
+    stored_twice,
 )
 from braid.lang.source import SourceText, Span
 from braid.lang.syntax.statements import parse_program
@@ -79,18 +80,14 @@ def compile_text(text: str, filename: str = "<pql>") -> Query:
 def _check_outputs(tables: tuple[Table, ...], names: Names, report: Report) -> None:
     """The log has one writer per category, and other storages are better off with one too."""
     places = {syntax.name.text: syntax.storage.span for syntax, _, _ in names.tables}
-    seen: dict[tuple[str, str], str] = {}
-    for table in tables:
-        key = (table.storage.kind, table.storage.name)
-        if key in seen and table.storage.kind != "console":
-            report.add(
-                "PQL505",
-                places[table.name],
-                f'table "{seen[key]}" already writes to {table.storage.name}',
-                "choose another name",
-                [Note(places[seen[key]], "the first one is here")],
-            )
-        seen.setdefault(key, table.name)
+    for first, table in stored_twice(tables):
+        report.add(
+            "PQL505",
+            places[table.name],
+            f'table "{first.name}" already writes to {table.storage.name}',
+            "choose another name",
+            [Note(places[first.name], "the first one is here")],
+        )
 
 
 def _application(program: Program, report: Report) -> Application:
@@ -184,11 +181,11 @@ class _Builder:
         found = read_storage(syntax.storage, self._report)
         if found is None:
             return None
-        kind = syntax.storage.kind.text
-        if kind != "laser":
-            return Storage(kind, *found, shard_by)
+        kind, name, options = found
+        if not kind.connector.keyed:
+            return Storage(kind, name, options, shard_by)
         lists = read_record(syntax.storage, [item.name for item in select.items], self._report)
-        return None if lists is None else Storage(kind, *found, shard_by, *lists)
+        return None if lists is None else Storage(kind, name, options, shard_by, *lists)
 
     def _select(self, name: Name, select: ResolvedSelect) -> Select | JoinSelect | None:
         if not select.sound or name.text in self._types.faulty:

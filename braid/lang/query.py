@@ -11,11 +11,12 @@ changing one. In every expression
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from braid.core.connectors import SinkKind, SourceKind
 from braid.kernels.join.spec import JoinType, MatchMode, SeriesMode
 from braid.lang.source import SourceText, Span
 
@@ -71,7 +72,7 @@ class InputSource:
         Any further options, in the order written (without `format`).
     """
 
-    kind: str
+    kind: SourceKind
     name: str
     format: str = "json"
     options: Options = ()
@@ -332,7 +333,7 @@ class Storage:
         Output columns of a lookup table: what records are found by, and what they hold.
     """
 
-    kind: str
+    kind: SinkKind
     name: str
     options: Options = ()
     shard_by: exp.Expr | None = None
@@ -380,3 +381,13 @@ class Query:
         found: dict[str, InputTable | View] = {table.name: table for table in self.inputs}
         found.update((view.name, view) for view in self.views)
         return found
+
+
+def stored_twice(tables: Iterable[Table]) -> Iterator[tuple[Table, Table]]:
+    """Tables that are stored where an earlier one is, after that one; a console takes any number."""
+    first: dict[tuple[SinkKind, str], Table] = {}
+    for table in tables:
+        place = (table.storage.kind, table.storage.name)
+        if place in first and not table.storage.kind.connector.shared:
+            yield first[place], table
+        first.setdefault(place, table)

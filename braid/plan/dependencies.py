@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from braid.core.columns import TIME
 from braid.core.side import Side
 from braid.core.times import FOREVER
 from braid.kernels.join.spec import AnySpec, JoinSpec
-from braid.plan.stages import JoinStage, Plan, SlicerStage, Stage
+from braid.plan.stages.base import Plan, Stage
+
+if TYPE_CHECKING:
+    from braid.plan.kinds.join import JoinStage
 
 
 def propagated_sides(plan: Plan, stage: JoinStage) -> tuple[str, ...]:
     """Sides of a join whose stream time is the watermark of an upstream join."""
-    return tuple(name for name in Side if TIME in dict(_slicer(plan, stage, name).watermarks))
+    return tuple(name for name in Side if TIME in dict(stage.slicer(plan, name).watermarks))
 
 
 def declared_disorder(plan: Plan, stage: JoinStage) -> dict[str, int]:
     """Sides of a join whose order is declared, with how far a record may be behind an earlier one."""
-    found = {name: _slicer(plan, stage, name).source.disorder for name in Side}
+    found = {name: stage.slicer(plan, name).source.disorder for name in Side}
     return {name: disorder for name, disorder in found.items() if disorder is not None}
 
 
@@ -37,41 +42,26 @@ def paced_upper(stage: JoinStage) -> int:
     return stage.upper
 
 
-def upstream_joins(plan: Plan, stage: JoinStage) -> dict[str, list[JoinStage]]:
+def upstream_joins(plan: Plan, stage: JoinStage) -> dict[str, list[Stage]]:
     """Per side of a join, all joins whose rows come to it in the end."""
-    return {name: _joins_before(plan, _slicer(plan, stage, name)) for name in Side}
+    return {name: _joins_before(plan, stage.slicer(plan, name)) for name in Side}
 
 
-def _joins_before(plan: Plan, stage: Stage) -> list[JoinStage]:
-    found = []
+def _joins_before(plan: Plan, stage: Stage) -> list[Stage]:
+    found: list[Stage] = []
     for writer in upstream(plan, stage):
-        found += [writer] if isinstance(writer, JoinStage) else []
+        found += [writer] if writer.stateful else []
         found += _joins_before(plan, writer)
     return found
 
 
 def upstream(plan: Plan, stage: Stage) -> list[Stage]:
     """The stages of the plan that write what a stage reads."""
-    if isinstance(stage, JoinStage):
-        names = [stage.left, stage.right]
-    else:
-        names = [stage.source.name] if stage.source.internal else []
-    return [writer for name in names if (writer := _writer(plan, name)) is not None]
+    return [writer for name in stage.reads().values() if (writer := plan.writer(name)) is not None]
 
 
 def reads_kept(plan: Plan, stage: Stage) -> bool:
     """Whether a stage looks rows up in a table that a stage before it maintains."""
     before = plan.stages[: plan.stages.index(stage)]
-    kept = {other.sink.name for other in before if other.sink.kind == "laser"}
+    kept = {other.sink.name for other in before if other.sink.kind.connector.keyed}
     return any(lookup.table in kept for lookup in stage.lookups)
-
-
-def _slicer(plan: Plan, stage: JoinStage, side: str) -> SlicerStage:
-    """The slicer that writes an input of a join."""
-    slicer = _writer(plan, stage.left if side == "left" else stage.right)
-    assert isinstance(slicer, SlicerStage)
-    return slicer
-
-
-def _writer(plan: Plan, category: str) -> Stage | None:
-    return next((stage for stage in plan.stages if stage.sink.name == category), None)

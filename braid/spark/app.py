@@ -26,8 +26,7 @@ from braid.home.paths import AppHome, Home
 from braid.home.status import RunState, Status
 from braid.plan.dependencies import reads_kept, upstream
 from braid.plan.serialise import loads, plan_to_json
-from braid.plan.show import stage_words as words
-from braid.plan.stages import JoinStage, Plan, SlicerStage, Stage
+from braid.plan.stages.base import Plan, Stage
 from braid.plan.update.diff import diff
 from braid.plan.update.rules import Verdict
 from braid.spark.launcher import Launcher
@@ -93,8 +92,7 @@ class Application:
         self._queries: dict[str, Supervised] = {}
         self._relays: dict[str, Supervised] = {}
         self._metrics = {
-            stage.name: StageMetrics(self.home, stage.name, _kind(stage), _what(stage))
-            for stage in plan.stages
+            stage.name: StageMetrics(self.home, stage.name, stage.kind, _what(stage)) for stage in plan.stages
         }
         self._status = RunStatus(self.home)
         self._error: BaseException | None = None
@@ -320,7 +318,7 @@ class Application:
                     return
                 query = self._queries[stage.name]
                 if upstream(self.plan, stage):
-                    if isinstance(stage, JoinStage):
+                    if stage.stateful:
                         write_json(self.home.control_file(stage.name, "drain"), {})
                     query.process_available()
                     query.stop()
@@ -367,14 +365,9 @@ def _print(line: str) -> None:
     sys.stdout.write(f"{line}\n")
 
 
-def _kind(stage: Stage) -> str:
-    return "slicer" if isinstance(stage, SlicerStage) else "join"
-
-
 def _what(stage: Stage) -> str:
-    text = words.title(stage).replace(f" {stage.name}", "") if isinstance(stage, JoinStage) else "slicer"
-    text += ", lookup" * bool(stage.lookups)
-    return f"{text} to a lookup table" if stage.sink.kind == "laser" else text
+    text = stage.summary() + ", lookup" * bool(stage.lookups)
+    return f"{text} to a lookup table" if stage.sink.kind.connector.keyed else text
 
 
 def _explained(stage: str, failure: PySparkException) -> RunError:

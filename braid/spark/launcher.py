@@ -17,13 +17,14 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from braid.core.columns import HASH, KEY, NOTE, TIME
 from braid.core.config import AppConfig
+from braid.core.connectors import SinkKind
 from braid.core.errors import ConfigError
 from braid.core.side import Side
 from braid.engine import dead_letters as deadletter
 from braid.engine.admission import AdmissionConfig
 from braid.engine.expressions import compile_columns
 from braid.engine.operator import JoinOperator
-from braid.engine.output_watermarks import carried_times, marks_of
+from braid.engine.output_watermarks import JoinMarks, Marks, SlicerMarks
 from braid.engine.stepper import Direct, OperatorConfig
 from braid.home.files import read_json, write_json
 from braid.home.paths import AppHome
@@ -38,15 +39,17 @@ from braid.plan.dependencies import (
     rescued_sides,
     upstream_joins,
 )
+from braid.plan.kinds.join import JoinStage
+from braid.plan.kinds.slicer import SlicerStage
 from braid.plan.physical.kernel_spec import join_spec
-from braid.plan.stages import JoinStage, Plan, Sink, SlicerStage, Stage
+from braid.plan.stages.base import Plan, Sink, Stage
 from braid.spark.operators.processor import RESULTS, StepProcessor, decode
 from braid.spark.operators.state_keys import state_keys
 from braid.spark.processes.session import activated
 from braid.spark.schemas import arrow_schema, spark_schema
 from braid.spark.sinks.blocks import BlockSink, WriterConfig
 from braid.spark.sinks.lookup_table import LaserSink, create_table, next_upsert
-from braid.spark.sinks.relay import RELAYED, relay
+from braid.spark.sinks.relay import relay
 from braid.spark.sinks.table import TableSink
 from braid.spark.slicers.arrow_files import ArrowSlicer
 from braid.spark.slicers.catalyst import projected, sharded, slice_rows
@@ -55,7 +58,7 @@ from braid.spark.sources.category import CategorySource
 from braid.spark.sources.inputs import Inputs
 from braid.spark.sources.steps import StepSource, StepSourceConfig
 
-_SINKS = {"hive": TableSink, "laser": LaserSink}
+_SINKS = {SinkKind.HIVE: TableSink, SinkKind.LASER: LaserSink}
 """Sinks that are no categories; all others are, or are relayed from one."""
 _environment = threading.Lock()
 """Applications of one process share the environment that workers get."""
@@ -107,11 +110,14 @@ class Launcher:
             self.built[stage.name] = self._build(stage)
 
     def _build(self, stage: Stage) -> tuple[DataFrame, WriterConfig]:
-        return self._join(stage) if isinstance(stage, JoinStage) else self._slice(stage)
+        if isinstance(stage, JoinStage):
+            return self._join(stage)
+        assert isinstance(stage, SlicerStage)
+        return self._slice(stage)
 
     def _start(self, stage: Stage, available_now: bool) -> StreamingQuery:
         frame, config = self.built.pop(stage.name) if stage.name in self.built else self._build(stage)
-        if stage.sink.kind == "laser":
+        if stage.sink.kind.connector.keyed:
             kept = dict.fromkeys((*stage.sink.keys, *stage.sink.values, *filter(None, (config.time,)), NOTE))
             frame = frame.select(*(f"`{name}`" for name in kept))
         sink = _SINKS.get(stage.sink.kind, BlockSink)
@@ -120,7 +126,7 @@ class Launcher:
 
     def relayed(self, stage: Stage) -> bool:
         """Whether a stage's sink has no commits, so that its rows are relayed from a category."""
-        return stage.sink.kind in RELAYED
+        return stage.sink.kind.connector.relayed
 
     def relay(self, stage: Stage, show: Callable[[str], None]) -> StreamingQuery:
         """Start what passes a stage's rows on to its sink."""
@@ -164,7 +170,7 @@ class Launcher:
         root = self.home.home.log_root
         check_tables(self.home.home, self.plan, stage)
         shards, partitions = self._layout(stage)
-        spec = replace(join_spec(stage, self.options), carried=carried_times(stage))
+        spec = replace(join_spec(stage, self.options), carried=_carried(stage))
         inputs = {Side.LEFT.value: stage.left, Side.RIGHT.value: stage.right}
         admission = AdmissionConfig(
             inputs,
@@ -248,9 +254,9 @@ class Launcher:
     # -- sinks ------------------------------------------------------------------------------------
 
     def _sink(self, stage: Stage, schema: StructType) -> WriterConfig:
-        if stage.sink.kind == "hive":
+        if stage.sink.kind.connector.filed:
             target, first = str(self._table(stage.sink)), 0
-        elif stage.sink.kind == "laser":
+        elif stage.sink.kind.connector.keyed:
             create_table(str(self.home.home.root), stage.sink, schema)
             target, first = stage.sink.name, self._first_upsert(stage)
         else:
@@ -266,7 +272,7 @@ class Launcher:
             metrics=str(self.home.counts_folder),
             time=_table_time(stage, schema),
             copies=_copies(stage) if isinstance(stage, SlicerStage) else {},
-            watermarks=marks_of(stage),
+            watermarks=_marks(stage),
             buffered_file=self._buffered_file(stage),
             home=str(self.home.home.root),
             writer=self._writer_name(stage),
@@ -301,7 +307,7 @@ class Launcher:
 
     def _target(self, stage: Stage) -> str:
         """The category that a stage writes: its sink's, or one to relay from."""
-        if stage.sink.kind in RELAYED:
+        if stage.sink.kind.connector.relayed:
             return f"{self.plan.application}.{relay_name(stage)}"
         return stage.sink.name
 
@@ -336,6 +342,22 @@ class Launcher:
 def relay_name(stage: Stage) -> str:
     """Name of the query that relays a stage's rows."""
     return f"{stage.name}.relay"
+
+
+def _marks(stage: Stage) -> Marks | None:
+    """Where the watermarks of a stage come from."""
+    if isinstance(stage, SlicerStage):
+        return SlicerMarks(stage.source.name, stage.watermarks) if stage.watermarks else None
+    assert isinstance(stage, JoinStage)
+    if not stage.watermarks:
+        return None
+    columns = tuple((c.column, c.side.value, c.input, c.lag) for c in stage.watermarks)
+    return JoinMarks(stage.left, stage.right, (stage.lower, stage.upper), columns)
+
+
+def _carried(stage: JoinStage) -> tuple[tuple[Side, str], ...]:
+    """Time columns, besides those joined by, that hold back watermarks while they wait in a join."""
+    return tuple(dict.fromkeys((c.side, c.input) for c in stage.watermarks if c.input != TIME))
 
 
 def _copies(stage: SlicerStage) -> dict[str, str]:

@@ -18,8 +18,10 @@ from braid.core.side import Side
 from braid.core.times import MAX_TIME, MIN_TIME
 from braid.kernels.join.kernel import open_join
 from braid.kernels.join.step import two_sided
+from braid.plan.kinds.join import JoinStage
+from braid.plan.kinds.slicer import SlicerStage
 from braid.plan.physical.kernel_spec import join_spec
-from braid.plan.stages import JoinStage, LookupJoin, Plan, Projection, SlicerStage
+from braid.plan.stages.base import LookupJoin, Plan, Projection
 
 Rows = Mapping[str, pa.Table]
 """Tables by the name of their category, topic, glob or lookup table."""

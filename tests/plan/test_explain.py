@@ -9,8 +9,9 @@ import pytest
 
 from braid.api import compile_text, explain
 from braid.core.errors import BraidError
-from braid.plan.show.time_words import duration, window
-from braid.plan.stages import JoinStage, SlicerStage
+from braid.plan.kinds.join import JoinStage
+from braid.plan.kinds.slicer import SlicerStage
+from braid.plan.time_words import duration, window
 
 FIGURE_3 = (Path(__file__).parent / "figure3.sql").read_text()
 

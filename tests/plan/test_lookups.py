@@ -14,8 +14,11 @@ from braid.api import compile_text, explain
 from braid.core.columns import TIME
 from braid.core.side import Side
 from braid.kernels.join.spec import JoinType
+from braid.plan.kinds.join import JoinStage
+from braid.plan.kinds.slicer import SlicerStage
 from braid.plan.serialise import dumps, loads
-from braid.plan.stages import JoinStage, LookupColumn, Plan, SlicerStage, TimeColumn
+from braid.plan.stages.base import LookupColumn, Plan
+from braid.plan.stages.event_times import TimeColumn
 from tests.plan.interpreter import connection, run, to_duckdb
 from tests.plan.oracle import rows
 from tests.plan.programs import COLUMNS, TYPES, random_inputs

@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from braid.api import FORMATS, compile_text, explain
 from braid.core.errors import SchemaError
 from braid.kernels.join.spec import JoinType
+from braid.plan.kinds.join import JoinStage
+from braid.plan.kinds.slicer import SlicerStage
 from braid.plan.serialise import dumps, loads, plan_from_json, plan_to_json
-from braid.plan.stages import JoinStage, SlicerStage
 from tests.plan.programs import other_programs, programs
 
 FIGURE_3 = (Path(__file__).parent / "figure3.sql").read_text()
@@ -96,7 +97,8 @@ def test_expressions_survive(expression: str) -> None:
     ("change", "message"),
     [
         ({"schema_version": 99}, "schema version 99"),
-        ({"stages": [{"stage": "sorter"}]}, "lacks the field 'columns'"),
+        ({"stages": [{"stage": "sorter"}]}, "must be one of slicer, join"),
+        ({"stages": [{"stage": "join"}]}, "lacks the field 'residual'"),
         ({"stages": 3}, "must be a list"),
         ({"application": None}, "must be text"),
         ({"options": [["a"]]}, "a pair of texts"),

@@ -17,7 +17,7 @@ from braid.api.data import publish, read
 from braid.core.errors import RunError
 from braid.home.metrics import MicroBatch
 from braid.home.paths import Home
-from braid.plan.stages import Plan
+from braid.plan.stages.base import Plan
 from tests.contents import contents
 from tests.spark.oracle import Case, differences, generate
 from tests.spark.oracle import publish as publish_streams

@@ -14,7 +14,8 @@ from braid.core.errors import LogError
 from braid.engine.expressions import compile_column, compile_columns
 from braid.engine.notes import Notes
 from braid.log import hash_rows
-from braid.plan.stages import Projection, SlicerStage
+from braid.plan.kinds.slicer import SlicerStage
+from braid.plan.stages.base import Projection
 from braid.spark.slicers.arrow_files import ArrowSlicer
 
 MICROS = pa.timestamp("us", tz="UTC")

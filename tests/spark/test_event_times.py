@@ -14,7 +14,8 @@ from braid.core.config import AppConfig
 from braid.core.times import FAR, MAX_TIME, MIN_TIME
 from braid.engine.notes import SEPARATOR
 from braid.eventtime.validity import YEAR_1, YEAR_9999_END
-from braid.plan.stages import JoinInput, Projection
+from braid.plan.kinds.slicer import JoinInput
+from braid.plan.stages.base import Projection
 from braid.spark.slicers.arrow_files import ArrowSlicer
 from tests.spark.test_arrow import STORED, TARGET, slicer_stage
 

@@ -13,7 +13,7 @@ from braid.api.data import publish
 from braid.core.counters import Counters
 from braid.core.errors import RunError
 from braid.home.paths import Home
-from braid.plan.stages import Plan
+from braid.plan.stages.base import Plan
 from braid.stores.lookup import LookupStore
 from tests.spark.oracle import START, differences, read
 from tests.spark.questions import ON, PAIR, Question, generate, halves

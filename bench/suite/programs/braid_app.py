@@ -14,7 +14,7 @@ from braid import api
 from braid.api.data import read_batches
 from braid.home.metrics import MicroBatch, read_metrics
 from braid.home.paths import Home
-from braid.plan.stages import Plan
+from braid.plan.stages.base import Plan
 from braid.spark.processes.session import open_session
 
 PROGRAM = """

@@ -3,63 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
 
 from braid.core.config import AppConfig, parse_duration, parse_options
+from braid.core.connectors import Connector, SinkKind, SourceKind
 from braid.core.errors import ConfigError
 from braid.lang.errors import Note, Report
 from braid.lang.query import InputSource, Options
 from braid.lang.syntax.tree import Argument, Call, Name
 
-_FORMATS = ("json", "csv", "parquet")
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """A source or storage: its main argument (empty for none) and, if fixed, its other options."""
-
-    main: str
-    options: tuple[str, ...] | None = None
-    """None lets any option through to the connector."""
-    lists: tuple[str, ...] = ()
-    """Options that are lists of columns."""
-
-
-_SOURCES = {
-    "scribe": _Kind("category", ()),
-    "kafka": _Kind("topic"),
-    "files": _Kind("path"),
-}
-_STORAGES = {
-    "scribe": _Kind("category", ()),
-    "hive": _Kind("table"),
-    "kafka": _Kind("topic"),
-    "laser": _Kind("table", ("key", "value", "ttl"), ("key", "value")),
-    "console": _Kind("", ()),
-}
+_Kind = TypeVar("_Kind", bound=StrEnum)
 
 
 def read_source(call: Call, report: Report) -> InputSource | None:
     """The source of an input table, or None when it has been reported."""
-    found = _read(call, _SOURCES, "source", report)
-    if found is None:
+    kind = _kind(call, SourceKind, "source", report)
+    found = None if kind is None else _read(call, kind.connector, report)
+    if kind is None or found is None:
         return None
     name, options = found
     format_ = "json"
-    if call.kind.text == "files":
-        given = {argument.name.key: argument for argument in call.arguments if argument.name is not None}
-        if "format" in given:
-            format_ = given["format"].value.lower()
-            if format_ not in _FORMATS:
-                hint = report.suggest(format_, _FORMATS, listing="formats are")
-                report.add("PQL502", given["format"].span, f'"{given["format"].value}" is not a format', hint)
+    if kind.connector.formats:
+        format_ = dict(options).get("format", format_).lower()
         options = tuple((key, value) for key, value in options if key != "format")
-    return InputSource(call.kind.text, name, format_, options)
+    return InputSource(kind, name, format_, options)
 
 
-def read_storage(call: Call, report: Report) -> tuple[str, Options] | None:
-    """Name and options of a table's storage, or None when it has been reported."""
-    return _read(call, _STORAGES, "storage", report)
+def read_storage(call: Call, report: Report) -> tuple[SinkKind, str, Options] | None:
+    """Kind, name and options of a table's storage, or None when it has been reported."""
+    kind = _kind(call, SinkKind, "storage", report)
+    found = None if kind is None else _read(call, kind.connector, report)
+    return None if kind is None or found is None else (kind, *found)
+
+
+def _kind(call: Call, kinds: type[_Kind], what: str, report: Report) -> _Kind | None:
+    """The source or storage that is called, or None when it has been reported."""
+    text = call.kind.text
+    if text in list(kinds):
+        return kinds(text)
+    hint = report.suggest(text, [kind.upper() for kind in kinds], listing=f"each {what} is one of")
+    report.add("PQL503", call.kind.span, f'there is no {what} "{text.upper()}"', hint)
+    return None
 
 
 def read_record(
@@ -86,11 +71,6 @@ def read_record(
     both = [name for name in lists["value"] if name in lists["key"]]
     if both:
         report.add("PQL502", given["value"].span, f'"{both[0]}" is a key already', "list it once")
-    if "ttl" in given:
-        try:
-            parse_duration(given["ttl"].value)
-        except ValueError as error:
-            report.add("PQL502", given["ttl"].span, str(error), "write for example ttl = '1 day'")
     if report.error_count > before:
         return None
     if "value" not in given:
@@ -98,25 +78,20 @@ def read_record(
     return lists["key"], lists["value"]
 
 
-def _read(call: Call, kinds: Mapping[str, _Kind], what: str, report: Report) -> tuple[str, Options] | None:
-    kind = kinds.get(call.kind.text)
-    if kind is None:
-        hint = report.suggest(call.kind.text, [k.upper() for k in kinds], listing=f"each {what} is one of")
-        report.add("PQL503", call.kind.span, f'there is no {what} "{call.kind.text.upper()}"', hint)
-        return None
+def _read(call: Call, kind: Connector, report: Report) -> tuple[str, Options] | None:
+    """The place and the other options, checked by what the connector declares."""
     named = _options(call.arguments, report)
     unnamed = [argument for argument in call.arguments if argument.name is None]
     for extra in unnamed[1:] if kind.main else unnamed:
         report.add("PQL502", extra.span, f'"{extra.value}" has no name', "write name = value")
     before = report.error_count
-    if kind.options is not None:
-        for key, argument in named.items():
-            if key not in (kind.main, *kind.options):
-                known = [n for n in (kind.main, *kind.options) if n]
-                hint = report.suggest(key, known, listing=f"{call.kind.text.upper()} takes")
-                report.add("PQL501", argument.span, f'there is no option "{key}"', hint)
+    for key, argument in named.items():
+        if not kind.takes(key):
+            hint = report.suggest(key, kind.known, listing=f"{call.kind.text.upper()} takes")
+            report.add("PQL501", argument.span, f'there is no option "{key}"', hint)
     _check_lists(call, kind, report)
     named = {key: argument for key, argument in named.items() if key not in kind.lists}
+    _check_values(named, kind, report)
     if not kind.main:
         return "", tuple((key, argument.value) for key, argument in named.items())
     main = named.pop(kind.main, None)
@@ -138,7 +113,7 @@ def _read(call: Call, kinds: Mapping[str, _Kind], what: str, report: Report) -> 
     return main.value, tuple((key, argument.value) for key, argument in named.items())
 
 
-def _check_lists(call: Call, kind: _Kind, report: Report) -> None:
+def _check_lists(call: Call, kind: Connector, report: Report) -> None:
     """Columns are listed where columns are asked for, and nowhere else."""
     for argument in call.arguments:
         key = argument.name.key if argument.name is not None else ""
@@ -148,6 +123,19 @@ def _check_lists(call: Call, kind: _Kind, report: Report) -> None:
         elif key in kind.lists and not argument.names:
             text = f"{key} takes a list of columns"
             report.add("PQL502", argument.span, text, f"write {key} = (column, ...)")
+
+
+def _check_values(named: Mapping[str, Argument], kind: Connector, report: Report) -> None:
+    """Words are among the choices, and lengths of time can be read."""
+    for key, argument in named.items():
+        if key in kind.choices and argument.value.lower() not in kind.choices[key]:
+            hint = report.suggest(argument.value.lower(), kind.choices[key], listing=f"{key}s are")
+            report.add("PQL502", argument.span, f'"{argument.value}" is not a {key}', hint)
+        elif key in kind.durations:
+            try:
+                parse_duration(argument.value)
+            except ValueError as error:
+                report.add("PQL502", argument.span, str(error), f"write for example {key} = '1 day'")
 
 
 def _options(arguments: Sequence[Argument], report: Report) -> dict[str, Argument]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
+from braid.core.connectors import SinkKind
 from braid.lang import sql_types as types
 from braid.lang.dialect import span_of
 from braid.lang.errors import Report
@@ -41,7 +42,7 @@ def build_lookup(
 
 def stored_in(storage: Call) -> str | None:
     """The lookup table that a storage maintains, as its readers know it."""
-    if storage.kind.text != "laser":
+    if storage.kind.text != SinkKind.LASER:
         return None
     named = {a.name.key if a.name is not None else "table": a.value for a in storage.arguments}
     return LookupTable(named["table"]).key if "table" in named else None
@@ -49,7 +50,7 @@ def stored_in(storage: Call) -> str | None:
 
 def check_stored(selects: Iterable[ResolvedSelect], tables: Iterable[Table], report: Report) -> None:
     """Compare lookups with the tables of the same program that they read: their keys, and their columns."""
-    stored = {table.storage.name: table for table in tables if table.storage.kind == "laser"}
+    stored = {table.storage.name: table for table in tables if table.storage.kind.connector.keyed}
     for select in selects:
         for join in select.joins:
             relation = join.syntax.relation

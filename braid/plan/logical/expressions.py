@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 
 from sqlglot import exp
-from sqlglot.dialects.spark import Spark
 
 from braid.lang.query import Condition, OutputColumn
 from braid.lang.source import Span
-from braid.plan.logical.names import column_name
+from braid.plan.names import column_name, quote
 
 Replace = Callable[[exp.Column], exp.Expr | None]
 """What to put in the place of a column; None leaves it as it is."""
 
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_KEYWORDS = frozenset(Spark.tokenizer_class.KEYWORDS)
 _OPERATORS = (exp.Binary, exp.Unary, exp.Between, exp.In, exp.Interval, exp.Lambda)
 _CLOSED = (exp.Paren, exp.Dot)
 
@@ -117,13 +113,6 @@ def condition(expression: exp.Expr, span: Span) -> Condition:
 def output(name: str, expression: exp.Expr, type_: str, span: Span) -> OutputColumn:
     """A column of a SELECT list with the relations that it refers to."""
     return OutputColumn(name, expression, type_, relations_of(expression), span)
-
-
-def quote(name: str) -> str:
-    """A name as Spark SQL and PQL read it back: in backticks unless it is plain."""
-    if _PLAIN.fullmatch(name) and name.upper() not in _KEYWORDS:
-        return name
-    return f"`{name.replace('`', '``')}`"
 
 
 def sql(expression: exp.Expr, *, qualified: bool = False) -> str:

@@ -7,10 +7,10 @@ from sqlglot import exp
 from braid.lang.query import Lookup, Select
 from braid.plan.logical.expressions import cast, columns_of, sql, substitute
 from braid.plan.logical.expressions import column as column_node
-from braid.plan.logical.names import column_name, fetched
 from braid.plan.logical.selects import map_select, output_expressions
 from braid.plan.logical.types import same_type, type_of
-from braid.plan.stages import LookupColumn, LookupJoin, Projection
+from braid.plan.names import column_name, fetched
+from braid.plan.stages.base import LookupColumn, LookupJoin, Projection
 
 
 def lower_lookups(select: Select, taken: set[str]) -> tuple[tuple[LookupJoin, ...], Select]:

@@ -11,11 +11,15 @@ from braid.core.side import Side
 from braid.kernels.join.predicate import And, ColumnRef, Compare, Not, Or, Predicate, Truth
 from braid.kernels.join.spec import OutputColumn
 from braid.lang.errors import Diagnostic, PqlError
-from braid.lang.query import InputTable, JoinSelect, Query, Select, Table, View
-from braid.plan.logical.expressions import conjunction, quote, sql
+from braid.lang.query import InputTable, JoinSelect, Query, Select, Table, View, stored_twice
+from braid.plan.kinds.join import JoinStage
+from braid.plan.kinds.slicer import JoinInput, SlicerStage
+from braid.plan.logical.expressions import conjunction, sql
 from braid.plan.logical.join_reach import bounds_of, spread
 from braid.plan.logical.lookups import lower_lookups
-from braid.plan.logical.names import (
+from braid.plan.logical.neighbours import neighbour_of
+from braid.plan.logical.watermarks import with_watermarks
+from braid.plan.names import (
     LIVE,
     TIME,
     category,
@@ -24,20 +28,9 @@ from braid.plan.logical.names import (
     is_key,
     is_special,
     join_view,
+    quote,
 )
-from braid.plan.logical.neighbours import neighbour_of
-from braid.plan.logical.watermarks import with_watermarks
-from braid.plan.stages import (
-    Column,
-    JoinInput,
-    JoinStage,
-    Plan,
-    Projection,
-    Sink,
-    SlicerStage,
-    Source,
-    Stage,
-)
+from braid.plan.stages.base import Column, Plan, Projection, Sink, Source, Stage
 
 _OPERATORS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -158,7 +151,7 @@ class _Lowering:
             time=table.time,
             time_unit=table.time_unit,
             options=table.source.options,
-            internal=table.source.kind == "scribe" and table.source.name in self._written(),
+            internal=table.source.kind.connector.logged and table.source.name in self._written(),
             disorder=table.disorder if by_time else None,
         )
 
@@ -182,7 +175,7 @@ class _Lowering:
 
     def _is_internal(self, table: Table) -> bool:
         prefix = category(self.query.application.name, "")
-        return table.storage.kind == "scribe" and table.storage.name.startswith(prefix)
+        return table.storage.kind.connector.logged and table.storage.name.startswith(prefix)
 
     def _is_join_input(self, name: str) -> bool:
         joins = (view.select for view in self.query.views if isinstance(view.select, JoinSelect))
@@ -190,21 +183,17 @@ class _Lowering:
         return any(isinstance(table, InputTable) and table.source.name == name for table in tables)
 
     def _written(self) -> set[str]:
-        return {table.storage.name for table in self.query.tables if table.storage.kind == "scribe"}
+        return {table.storage.name for table in self.query.tables if table.storage.kind.connector.logged}
 
 
 def _check_writers(query: Query) -> None:
     """A category has one writer, which numbers its commits; the planner's own categories count too."""
-    first: dict[str, Table] = {}
-    for table in query.tables:
-        if table.storage.kind != "scribe":
-            continue
-        name = table.storage.name
-        if name in first:
-            message = f"table {table.name} stores in category {name}, which {first[name].name} writes already"
-            hint = "store each table in a category of its own"
-            raise PqlError(query.source, [Diagnostic("PQL505", message, table.span, hint)])
-        first[name] = table
+    for first, table in stored_twice(query.tables):
+        message = (
+            f"table {table.name} stores in category {table.storage.name}, which {first.name} writes already"
+        )
+        hint = "store each table in a category of its own"
+        raise PqlError(query.source, [Diagnostic("PQL505", message, table.span, hint)])
 
 
 def _projections(select: Select) -> list[Projection]:
@@ -246,18 +235,6 @@ def _all(parts: Iterable[Predicate], kind: type[And] | type[Or]) -> Predicate:
     return flat[0] if len(flat) == 1 else kind(tuple(flat))
 
 
-def reads(stage: Stage) -> tuple[str, ...]:
-    """The categories of the application that a stage reads."""
-    if isinstance(stage, JoinStage):
-        return stage.left, stage.right
-    return (stage.source.name,) if stage.source.internal else ()
-
-
-def looks_up(stage: Stage) -> tuple[str, ...]:
-    """The tables that a stage looks rows up in."""
-    return tuple(lookup.table for lookup in stage.lookups)
-
-
 def _ordered(found: list[tuple[Table, Stage]], query: Query) -> list[Stage]:
     """A stage after those that it reads, and that maintain what it looks up; else in the program's order.
 
@@ -266,15 +243,18 @@ def _ordered(found: list[tuple[Table, Stage]], query: Query) -> list[Stage]:
     """
     waiting, ordered = list(found), list[Stage]()
     while waiting:
-        missing = {stage.sink.name for _, stage in waiting if stage.sink.kind == "scribe"}
-        ready = [(t, s) for t, s in waiting if not missing.intersection(reads(s))]
+        missing = {stage.sink.name for _, stage in waiting if stage.sink.kind.connector.logged}
+        ready = [(t, s) for t, s in waiting if not missing.intersection(s.reads().values())]
         if not ready:
             table, stage = waiting[0]
-            message = f"table {table.name} reads what it writes: {', '.join(reads(stage))}"
+            message = f"table {table.name} reads what it writes: {', '.join(stage.reads().values())}"
             hint = "store the rows in another category, or read another one"
             raise PqlError(query.source, [Diagnostic("PQL206", message, table.span, hint)])
-        kept = {stage.sink.name for _, stage in waiting if stage.sink.kind == "laser"}
-        first = next((one for one in ready if not kept.intersection(looks_up(one[1]))), ready[0])
+        kept = {stage.sink.name for _, stage in waiting if stage.sink.kind.connector.keyed}
+        first = next(
+            (one for one in ready if not kept.intersection(lookup.table for lookup in one[1].lookups)),
+            ready[0],
+        )
         ordered.append(first[1])
         waiting.remove(first)
     return ordered

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from sqlglot import exp
 
 from braid.kernels.join.spec import Neighbour
-from braid.plan.logical.names import column_name
+from braid.plan.names import column_name
 
 INTERPOLATE = "INTERPOLATE"
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from braid.core.connectors import SinkKind, SourceKind
 from braid.core.side import Side
 from braid.lang.query import InputTable, JoinSelect, Query, Table
 from braid.plan.logical.expressions import same_column
-from braid.plan.logical.names import LIVE, TIME, category, join_view, key
 from braid.plan.logical.neighbours import neighbour_of
 from braid.plan.logical.one_sided_operands import COMPARISONS
 from braid.plan.logical.selects import readers
+from braid.plan.names import LIVE, TIME, category, join_view, key
 
 
 def is_operator(query: Query, select: JoinSelect, name: str) -> bool:
@@ -52,9 +53,12 @@ def is_operator(query: Query, select: JoinSelect, name: str) -> bool:
 def _is_slicer_output(query: Query, name: str, stored: str) -> bool:
     """Whether an input table reads exactly what one table of the application stores in that category."""
     table = query.relation(name)
-    if not isinstance(table, InputTable) or (table.source.kind, table.source.name) != ("scribe", stored):
+    if not isinstance(table, InputTable) or (table.source.kind, table.source.name) != (
+        SourceKind.SCRIBE,
+        stored,
+    ):
         return False
-    writers = [t for t in query.tables if (t.storage.kind, t.storage.name) == ("scribe", stored)]
+    writers = [t for t in query.tables if (t.storage.kind, t.storage.name) == (SinkKind.SCRIBE, stored)]
     if len(writers) != 1:
         return False
     return {(c.name, c.type) for c in writers[0].columns} == {(c.name, c.type) for c in table.columns}

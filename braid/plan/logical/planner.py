@@ -24,7 +24,7 @@ from braid.plan.logical.rules.push_times import push_times
 from braid.plan.logical.rules.push_where import push_where
 from braid.plan.logical.rules.separate_sides import separate_sides
 from braid.plan.logical.rules.split_joins import split_joins
-from braid.plan.stages import Plan
+from braid.plan.stages.base import Plan
 
 Rule = Callable[[Query], Query]
 """Gives a query that means the same; leaves alone what it has nothing to do with."""

@@ -29,7 +29,7 @@ from braid.plan.logical.expressions import (
     output,
     substitute,
 )
-from braid.plan.logical.names import TIME, column_name, raw
+from braid.plan.names import TIME, column_name, raw
 
 Map = Callable[[exp.Expr], exp.Expr]
 Statement = View | Table

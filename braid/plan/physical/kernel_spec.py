@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from braid.core.config import AppConfig
 from braid.kernels.join.spec import AnySpec, JoinSpec, SeriesSpec
-from braid.plan.stages import JoinStage
+
+if TYPE_CHECKING:
+    from braid.plan.kinds.join import JoinStage
 
 
 def join_spec(stage: JoinStage, options: AppConfig) -> AnySpec:

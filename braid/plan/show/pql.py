@@ -24,10 +24,10 @@ from braid.lang.query import (
     TimeBounds,
     View,
 )
-from braid.plan.logical.expressions import column, columns_of, conjunction, output, quote, sql
-from braid.plan.logical.names import column_name
+from braid.plan.logical.expressions import column, columns_of, conjunction, output, sql
 from braid.plan.logical.selects import output_expressions, relations_in
 from braid.plan.logical.types import type_of
+from braid.plan.names import column_name, quote
 
 _UNITS = (
     ("DAY", 86_400_000_000),
@@ -98,7 +98,7 @@ def print_input(table: InputTable) -> str:
     """`CREATE INPUT TABLE`, with the types that were found."""
     columns = ", ".join(f"{quote(c.name)} {_type(c.type)}" for c in table.columns)
     source = table.source
-    extra = [("format", source.format)] if source.kind == "files" else []
+    extra = [("format", source.format)] if source.kind.connector.formats else []
     arguments = ", ".join([text(source.name), *_options((*extra, *source.options))])
     order = "" if table.disorder is None else " ORDERED"
     order += f" WITHIN {interval(table.disorder)}" if table.disorder else ""
@@ -121,7 +121,7 @@ def print_table(table: Table) -> str:
 
 def print_storage(storage: Storage) -> str:
     """`STORAGE ... [SHARD BY ...]`."""
-    named = {"scribe": "category", "kafka": "topic", "hive": "table", "laser": "table"}.get(storage.kind)
+    named = storage.kind.connector.main
     options = [f"{named} = {text(storage.name)}"] if named else []
     for option, names in (("key", storage.keys), ("value", storage.values)):
         options += [f"{option} = ({', '.join(map(quote, names))})"] if names else []

@@ -143,5 +143,14 @@ UPDATE_RULES: dict[str, UpdateRule] = {
 }
 """Kinds of change and their verdicts; `braid.plan.update.diff` finds the changes."""
 
+STAGE_RULES: dict[str, UpdateRule] = {
+    "stage.added": UpdateRule(Verdict.KEPT, "nothing that runs is touched"),
+    "stage.removed": UpdateRule(Verdict.KEPT, "its state is discarded, as asked for"),
+    "stage.changed": UpdateRule(
+        Verdict.REPLAYED, "nothing is known of what its state has in common with the new one", _NEW_VIEW
+    ),
+}
+"""Verdicts on stages whose kind does not say more about its changes."""
+
 OPTION_KINDS = {"shards": "shards.changed", "stream_time": "stream_time.changed"}
 """Options whose change has a rule of its own."""

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from braid.core.config import parse_duration
 from braid.core.counters import Counters
-from braid.plan.stages import Sink
+from braid.plan.stages.base import Sink
 from braid.spark.schemas import arrow_schema
 from braid.spark.sinks.blocks import NotedWriter, WriterConfig
 from braid.stores.lookup import LookupStore, apply

@@ -1,4 +1,4 @@
-"""Relays: sinks that cannot take part in a commit get their rows from a category, by a query of their own."""
+"""Relays: sinks without commits get their rows from a category, by a query of their own, at least once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from braid.core.columns import HASH
-from braid.plan.stages import Sink
+from braid.core.connectors import SinkKind
+from braid.plan.stages.base import Sink
 from braid.spark.sources.inputs import kafka_options, require_kafka
-
-RELAYED = ("kafka", "console")
-"""Kinds of sinks that are relayed: at least once, since nothing tells a replay what they have already."""
 
 
 def relay(frame: DataFrame, sink: Sink, show: Callable[[str], None]) -> DataStreamWriter:
@@ -29,7 +27,7 @@ def relay(frame: DataFrame, sink: Sink, show: Callable[[str], None]) -> DataStre
         What takes a line for the console.
     """
     rows = frame.select(F.to_json(F.struct(*(c for c in frame.columns if c != HASH))).alias("value"))
-    if sink.kind == "console":
+    if sink.kind is SinkKind.CONSOLE:
 
         def print_rows(batch: DataFrame, number: int) -> None:
             for row in batch.toLocalIterator():

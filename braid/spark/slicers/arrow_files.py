@@ -9,6 +9,7 @@ from __future__ import annotations
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,13 +17,16 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from braid.core.columns import FILE_CLOCK, FILE_PATH, HASH, KEY, NOTE, TIME
+from braid.core.connectors import SourceKind
 from braid.core.errors import LogError
 from braid.core.json_rows import json_rows
 from braid.engine.expressions import compile_column
 from braid.engine.notes import KEEP, note_array
 from braid.eventtime.validity import INVALID_TIME, Validity, classify, words_of
 from braid.log.hashing import hash_rows
-from braid.plan.stages import SlicerStage
+
+if TYPE_CHECKING:
+    from braid.plan.kinds.slicer import SlicerStage
 
 _ROWS = 65_536
 
@@ -62,7 +66,7 @@ class ArrowSlicer:
             return None
         if stage.lookups:
             return None
-        if stage.source.kind != "files" or stage.source.format != "parquet":
+        if stage.source.kind is not SourceKind.FILES or stage.source.format != "parquet":
             return None
         types = {column.name: column.type for column in stage.source.columns}
         if types.get(extra.time.sql) != "timestamp" or stored.field(extra.time.sql).type != _MICROS:

@@ -12,7 +12,8 @@ from braid.core.columns import HASH, KEY, LIVE, NOTE, TIME
 from braid.core.config import AppConfig
 from braid.engine.notes import DROP, KEEP, SEPARATOR
 from braid.eventtime.validity import INVALID_TIME, invalid_sql
-from braid.plan.stages import JoinInput, Projection, Sink, SlicerStage
+from braid.plan.kinds.slicer import JoinInput, SlicerStage
+from braid.plan.stages.base import Projection, Sink
 from braid.spark.slicers.lookups import looked_up
 from braid.spark.sources.inputs import Inputs
 from braid.spark.sources.parse import RAW

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from braid.core.columns import NOTE
 from braid.home.paths import Home
 from braid.kernels.join.spec import JoinType
-from braid.plan.stages import LookupJoin, Plan, Stage
+from braid.plan.stages.base import LookupJoin, Plan, Stage
 from braid.spark.schemas import arrow_schema
 from braid.stores.lookup import LookupStore, enrich
 
@@ -24,7 +24,7 @@ _KEY = "__lookup_key"
 
 def check_tables(home: Home, plan: Plan, stage: Stage) -> None:
     """Raise `StoreError` if a stage looks something up in a table that nobody has made or will make."""
-    written = {other.sink.name for other in plan.stages if other.sink.kind == "laser"}
+    written = {other.sink.name for other in plan.stages if other.sink.kind.connector.keyed}
     for lookup in stage.lookups:
         if lookup.table not in written:
             LookupStore(home.root).open(lookup.table).close()

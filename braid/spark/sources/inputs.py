@@ -15,10 +15,11 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StringType, StructField, StructType
 
 from braid.core.columns import FILE_CLOCK, FILE_PATH, RAW_COLUMN
+from braid.core.connectors import SourceKind
 from braid.core.errors import RunError, SchemaError
 from braid.log.category import Category
 from braid.log.log import Log
-from braid.plan.stages import Source
+from braid.plan.stages.base import Source
 from braid.spark.schemas import arrow_schema, spark_schema
 from braid.spark.sources.category import CategorySource
 from braid.spark.sources.parse import parse_json, parse_texts, parse_typed
@@ -52,9 +53,9 @@ class Inputs:
 
     def open(self, source: Source, required: Sequence[str]) -> DataFrame:
         """The declared columns of a source, with `__raw` and `__note`; JSON records must have `required`."""
-        if source.kind == "scribe":
+        if source.kind is SourceKind.SCRIBE:
             return self._scribe(source, required)
-        if source.kind == "kafka":
+        if source.kind is SourceKind.KAFKA:
             frame = self._kafka(source)
             return parse_json(frame, source.columns, required, source.time_unit, source.time)
         return self._files(source, required)
@@ -74,7 +75,7 @@ class Inputs:
 
     def parquet_schema(self, source: Source) -> pa.Schema | None:
         """The declared columns of Parquet files as they are stored; None for other sources and layouts."""
-        if source.kind != "files" or source.format != "parquet":
+        if source.kind is not SourceKind.FILES or source.format != "parquet":
             return None
         frame = self._table(source)
         files, names = frame.inputFiles(), [column.name for column in source.columns]

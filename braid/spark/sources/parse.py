@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from braid.core.columns import NOTE
 from braid.engine.notes import DROP, SEPARATOR
 from braid.eventtime.validity import YEAR_1, YEAR_9999_END
-from braid.plan.stages import Column
+from braid.plan.stages.base import Column
 
 RAW = "__raw"
 """The record as it came, while it may still be needed for a note."""

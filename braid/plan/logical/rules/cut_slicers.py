@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from braid.core.connectors import SinkKind, SourceKind
 from braid.core.side import Side
 from braid.lang.query import Column, InputSource, InputTable, JoinSelect, Query, Storage, Table, View
 from braid.plan.logical.expressions import data_type
-from braid.plan.logical.names import TIME, category, is_key, join_view, writer
+from braid.plan.names import TIME, category, is_key, join_view, writer
 
 
 def cut_slicers(query: Query) -> Query:
@@ -30,9 +31,9 @@ def cut_slicers(query: Query) -> Query:
             views.append(view)
             continue
         name, columns = slicers[view.name], view.columns
-        source = InputSource("scribe", name)
+        source = InputSource(SourceKind.SCRIBE, name)
         inputs.append(InputTable(view.name, columns, source, view.span, time=TIME, time_columns=(TIME,)))
-        storage = Storage("scribe", name, shard_by=_shard_by(columns))
+        storage = Storage(SinkKind.SCRIBE, name, shard_by=_shard_by(columns))
         tables.append(Table(writer(view.name), view.select, storage, view.span))
     return replace(query, inputs=tuple(inputs), views=tuple(views), tables=(*tables, *query.tables))
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from braid.core.connectors import SinkKind, SourceKind
 from braid.lang.query import InputSource, InputTable, JoinSelect, Query, Select, Storage, Table, View
 from braid.plan.logical.expressions import column, output
-from braid.plan.logical.names import category, writer
 from braid.plan.logical.selects import Statement, readers
+from braid.plan.names import category, writer
 
 
 def cut_views(query: Query) -> Query:
@@ -47,7 +48,7 @@ def _fuses(found: list[Statement], feeding: set[str]) -> bool:
 
 
 def _input(query: Query, view: View) -> InputTable:
-    source = InputSource("scribe", category(query.application.name, view.name))
+    source = InputSource(SourceKind.SCRIBE, category(query.application.name, view.name))
     return InputTable(view.name, view.columns, source, view.span)
 
 
@@ -55,5 +56,5 @@ def _table(query: Query, view: View) -> Table:
     name = writer(view.name)
     columns = tuple(output(c.name, column(c.name, name, c.type), c.type, c.span) for c in view.columns)
     source = replace(view.select.source, alias=name, table=name)
-    storage = Storage("scribe", category(query.application.name, view.name))
+    storage = Storage(SinkKind.SCRIBE, category(query.application.name, view.name))
     return Table(name, Select(source, columns, view.span), storage, view.span)

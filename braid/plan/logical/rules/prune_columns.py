@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from braid.core.side import Side
 from braid.lang.query import Query
-from braid.plan.logical.names import is_special
 from braid.plan.logical.selects import Parts, each_join, join_expressions, narrow, output_expressions, used
+from braid.plan.names import is_special
 
 
 def prune_columns(query: Query) -> Query:

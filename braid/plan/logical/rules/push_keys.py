@@ -9,9 +9,9 @@ from sqlglot import exp
 from braid.core.side import Side
 from braid.lang.query import Query
 from braid.plan.logical.expressions import cast, column, data_type, output
-from braid.plan.logical.names import key
 from braid.plan.logical.selects import Parts, each_join
 from braid.plan.logical.types import same_type
+from braid.plan.names import key
 
 
 def push_keys(query: Query) -> Query:

@@ -13,8 +13,8 @@ from dataclasses import replace
 from braid.core.side import Side
 from braid.lang.query import Condition, Query
 from braid.plan.logical.expressions import column, condition, conjunction, output
-from braid.plan.logical.names import LIVE
 from braid.plan.logical.selects import Parts, each_join
+from braid.plan.names import LIVE
 
 
 def push_one_sided(query: Query) -> Query:

@@ -10,10 +10,10 @@ from braid.core.side import Side
 from braid.lang.errors import Diagnostic, PqlError
 from braid.lang.query import Condition, Query
 from braid.plan.logical.expressions import cast, column, condition, output, sql
-from braid.plan.logical.names import operand
 from braid.plan.logical.one_sided_operands import COMPARISONS
 from braid.plan.logical.selects import Parts, each_join
 from braid.plan.logical.types import common_type, is_atomic, same_type, type_of
+from braid.plan.names import operand
 
 
 def push_residual(query: Query) -> Query:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from braid.core.side import Side
 from braid.lang.query import Query
 from braid.plan.logical.expressions import column, output
-from braid.plan.logical.names import TIME
 from braid.plan.logical.selects import Parts, each_join
+from braid.plan.names import TIME
 
 TYPE = "timestamp"
 

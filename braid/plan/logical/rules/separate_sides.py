@@ -15,7 +15,6 @@ from braid.kernels.join.spec import Neighbour
 from braid.lang.errors import Diagnostic, PqlError
 from braid.lang.query import JoinSelect, OutputColumn, Query, Relation, Select, View
 from braid.plan.logical.expressions import Replace, column, output, substitute
-from braid.plan.logical.names import column_name, is_reserved, join_view, neighbour, raw, slicer_view
 from braid.plan.logical.neighbours import call, find_calls, replace_calls
 from braid.plan.logical.normal_form import is_operator
 from braid.plan.logical.selects import (
@@ -28,6 +27,7 @@ from braid.plan.logical.selects import (
     used,
 )
 from braid.plan.logical.types import type_of
+from braid.plan.names import column_name, is_reserved, join_view, neighbour, raw, slicer_view
 
 
 def separate_sides(query: Query) -> Query:

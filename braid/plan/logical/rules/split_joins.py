@@ -21,7 +21,6 @@ from braid.lang.query import (
     View,
 )
 from braid.plan.logical.expressions import column, columns_of, output, substitute
-from braid.plan.logical.names import carried, chain_view, column_name
 from braid.plan.logical.neighbours import call, carried_neighbour, find_calls, replace_calls
 from braid.plan.logical.rules.push_where import may_filter
 from braid.plan.logical.selects import (
@@ -34,6 +33,7 @@ from braid.plan.logical.selects import (
     replace_views,
 )
 from braid.plan.logical.types import type_of
+from braid.plan.names import carried, chain_view, column_name
 
 Step = Join | tuple[Lookup, ...]
 """A link of the chain: a join, or lookups that follow each other."""

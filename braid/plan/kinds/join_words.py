@@ -1,15 +1,20 @@
-"""Joins, lookups and watermarks in words, shared by explain and diff."""
+"""Joins and their watermarks in words, shared by explain and diff."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from braid.core.columns import TIME
 from braid.core.side import Side
 from braid.core.times import FOREVER
+from braid.kernels.join.predicate import And, Compare, IsNull, Not, Or, Predicate, Truth
 from braid.kernels.join.spec import SeriesMode
-from braid.plan.show.time_words import duration, left_buffering, right_buffering, window
-from braid.plan.stages import JoinStage, LookupJoin, TimeColumn
+from braid.plan.stages.event_times import TimeColumn
+from braid.plan.time_words import duration, left_buffering, right_buffering, window
+
+if TYPE_CHECKING:
+    from braid.plan.kinds.join import JoinStage
 
 _KINDS = {
     SeriesMode.PAIRS: "time-series",
@@ -56,6 +61,24 @@ def distance(within: int | None) -> str:
     return "at any distance" if within is None else f"at most {duration(within)} apart"
 
 
+def predicate_text(predicate: Predicate, names: dict[tuple[Side, str], str]) -> str:
+    """A residual predicate in SQL, with the expressions behind its columns."""
+
+    def shown(part: Predicate) -> str:
+        if isinstance(part, And | Or):
+            word = " AND " if isinstance(part, And) else " OR "
+            return word.join(f"({shown(p)})" if isinstance(p, And | Or) else shown(p) for p in part.parts)
+        if isinstance(part, Not):
+            return f"NOT ({shown(part.part)})"
+        operands = [names.get((ref.side, ref.name), ref.name) for ref in part.columns()]
+        if isinstance(part, Compare):
+            return f" {part.op} ".join(operands)
+        return f"{operands[0]} IS NULL" if isinstance(part, IsNull) else operands[0]
+
+    assert isinstance(predicate, And | Or | Not | Compare | IsNull | Truth)
+    return shown(predicate)
+
+
 def sharding(stage: JoinStage) -> str | None:
     """What the shards of a join without keys read."""
     if stage.single_shard:
@@ -81,14 +104,6 @@ def unmatched(stage: JoinStage) -> str | None:
     if stage.pad_after is None:
         return None
     return f"unmatched rows: after a wait of {duration(stage.pad_after)}, or when the window has closed"
-
-
-def lookup(found: LookupJoin) -> str:
-    """`look up users by key = user: name`."""
-    keys = ", ".join(f"{key.name} = {key.sql}" for key in found.keys)
-    columns = ", ".join(f"{c.name} = {c.column} {c.type}" for c in found.columns)
-    rows = "rows without one are dropped" if found.type.value == "inner" else "or NULLs"
-    return f"look up {found.table} by {keys}: {columns or 'nothing but whether it is there'}; {rows}"
 
 
 def watermarks(stage: JoinStage) -> Iterator[str]:

@@ -11,6 +11,7 @@ import hashlib
 import re
 
 from sqlglot import exp
+from sqlglot.dialects.spark import Spark
 
 from braid.core import columns
 from braid.core.side import Side
@@ -23,8 +24,17 @@ LIVE = "live__"
 OPERAND = "op__"
 """Prefix of the operands of residual predicates."""
 
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEYWORDS = frozenset(Spark.tokenizer_class.KEYWORDS)
 _KEY = re.compile(r"key(\d+)__")
 _RESERVED = re.compile(rf"in_(left|right|previous|next)__.*|{OPERAND}.*|{TIME}|{LIVE}|{_KEY.pattern}")
+
+
+def quote(name: str) -> str:
+    """A name as Spark SQL and PQL read it back: in backticks unless it is plain."""
+    if _PLAIN.fullmatch(name) and name.upper() not in _KEYWORDS:
+        return name
+    return f"`{name.replace('`', '``')}`"
 
 
 def raw(side: Side, column: str) -> str:

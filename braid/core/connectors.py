@@ -1,0 +1,133 @@
+"""Connectors: what an application can read from and store in, with the options that each one takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class SourceKind(StrEnum):
+    """Where input tables are read; the names are those of the language, and of stored plans."""
+
+    SCRIBE = "scribe"
+    KAFKA = "kafka"
+    FILES = "files"
+
+    @property
+    def connector(self) -> SourceConnector:
+        """What it takes and does."""
+        return SOURCES[self]
+
+
+class SinkKind(StrEnum):
+    """Where tables are stored; the names are those of the language, and of stored plans."""
+
+    SCRIBE = "scribe"
+    HIVE = "hive"
+    KAFKA = "kafka"
+    LASER = "laser"
+    CONSOLE = "console"
+
+    @property
+    def connector(self) -> SinkConnector:
+        """What it takes and does."""
+        return SINKS[self]
+
+
+@dataclass(frozen=True)
+class Connector:
+    """A source or a sink, and its options.
+
+    Parameters
+    ----------
+    main
+        The argument that names the place, which may come without its name; empty if there is none.
+    options
+        Other options; None lets any option through to what is behind the connector.
+    lists
+        Options that are lists of columns.
+    choices
+        Options that take one of some words.
+    durations
+        Options that take a length of time.
+    """
+
+    main: str
+    options: tuple[str, ...] | None = None
+    lists: tuple[str, ...] = ()
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    durations: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> list[str]:
+        """All options that have a name here."""
+        return [name for name in (self.main, *(self.options or ())) if name]
+
+    def takes(self, option: str) -> bool:
+        """Whether there is such an option."""
+        return self.options is None or option in self.known
+
+
+@dataclass(frozen=True)
+class SourceConnector(Connector):
+    """A source.
+
+    Parameters
+    ----------
+    logged
+        Whether it is a category of the log, which other stages may write.
+    formats
+        Whether its records have one of several formats.
+    """
+
+    logged: bool = False
+    formats: bool = False
+
+
+@dataclass(frozen=True)
+class SinkConnector(Connector):
+    """A sink.
+
+    Parameters
+    ----------
+    logged
+        Whether it is a category of the log, which other stages may read.
+    typed
+        Whether what is stored keeps one type per column.
+    keyed
+        Whether it keeps one row per key, which other stages may look up.
+    filed
+        Whether it is a folder of files.
+    relayed
+        Whether it has no commits: its rows are stored in a category, and passed on from there at least once.
+    shared
+        Whether several tables may be stored in one place.
+    """
+
+    logged: bool = False
+    typed: bool = False
+    keyed: bool = False
+    filed: bool = False
+    relayed: bool = False
+    shared: bool = False
+
+
+SOURCES: dict[SourceKind, SourceConnector] = {
+    SourceKind.SCRIBE: SourceConnector("category", (), logged=True),
+    SourceKind.KAFKA: SourceConnector("topic"),
+    SourceKind.FILES: SourceConnector("path", choices={"format": ("json", "csv", "parquet")}, formats=True),
+}
+SINKS: dict[SinkKind, SinkConnector] = {
+    SinkKind.SCRIBE: SinkConnector("category", (), logged=True, typed=True),
+    SinkKind.HIVE: SinkConnector("table", typed=True, filed=True),
+    SinkKind.KAFKA: SinkConnector("topic", relayed=True),
+    SinkKind.LASER: SinkConnector(
+        "table",
+        ("key", "value", "ttl"),
+        lists=("key", "value"),
+        durations=("ttl",),
+        keyed=True,
+    ),
+    SinkKind.CONSOLE: SinkConnector("", (), relayed=True, shared=True),
+}

@@ -1,0 +1,73 @@
+"""How a slicer runs: as rows in Catalyst, or on whole files in Arrow; and which columns leave the JVM."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from braid.core.columns import KEY
+from braid.plan.physical.operation import Operation
+
+if TYPE_CHECKING:
+    from braid.plan.kinds.slicer import SlicerStage
+
+
+@dataclass(frozen=True)
+class Slicing(Operation):
+    """How a slicer runs.
+
+    Parameters
+    ----------
+    whole_files
+        Whether tasks get names of files, and read them in Arrow, so that rows never become rows of the JVM.
+        None if that depends on the types in the files, which are not known yet.
+    copies
+        Columns that are the same as another one: they are added where the rows are stored.
+    required
+        Columns that a record cannot do without: those that its key is computed from.
+    """
+
+    whole_files: bool | None
+    copies: tuple[tuple[str, str], ...]
+    required: tuple[str, ...]
+
+    @property
+    def texts(self) -> list[str]:
+        """In words."""
+        how = "whole files in Arrow if their types allow, else rows in Catalyst"
+        if self.whole_files is not None:
+            how = "whole files in Arrow" if self.whole_files else "rows in Catalyst"
+        found = [f"slice {how}"]
+        if self.copies:
+            found.append("copy in the sink: " + ", ".join(f"{name} = {of}" for name, of in self.copies))
+        if self.required:
+            found.append(f"without these, records are dead letters: {', '.join(self.required)}")
+        return found
+
+
+def slicing(stage: SlicerStage, expressible: bool | None = None) -> Slicing:
+    """How a slicer runs; `expressible` says whether Arrow can compute its columns from the stored ones."""
+    whole_files = expressible if may_read_whole_files(stage) else False
+    return Slicing(whole_files, () if whole_files else _copies(stage), _required(stage))
+
+
+def may_read_whole_files(stage: SlicerStage) -> bool:
+    """Whether nothing in a slicer needs Catalyst, as far as the plan says; the rest depends on types."""
+    extra = stage.join_input
+    if extra is None or extra.live is not None or stage.filter is not None or not extra.keys or stage.lookups:
+        return False
+    if not stage.source.kind.connector.formats or stage.source.format != "parquet":
+        return False
+    return {column.name: column.type for column in stage.source.columns}.get(extra.time.sql) == "timestamp"
+
+
+def _copies(stage: SlicerStage) -> tuple[tuple[str, str], ...]:
+    """Columns of a slicer that are the same as one of its keys: they leave the JVM once."""
+    keys = {(key.sql, key.type): f"{KEY}{number}" for number, key in enumerate(stage.keys)}
+    return tuple((c.name, keys[c.sql, c.type]) for c in stage.columns if (c.sql, c.type) in keys)
+
+
+def _required(stage: SlicerStage) -> tuple[str, ...]:
+    words = {word.lower() for key in stage.keys for word in re.findall(r"\w+", key.sql)}
+    return tuple(column.name for column in stage.source.columns if column.name.lower() in words)

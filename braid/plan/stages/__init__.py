@@ -1,0 +1,1 @@
+"""What all stages have in common: records, the protocol of a stage, JSON, event times."""
