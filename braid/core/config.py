@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
 from braid.core.errors import ConfigError
 
@@ -42,7 +42,15 @@ def parse_duration(value: object) -> int:
     return round(float(match[1]) * _UNITS[unit])
 
 
-Duration = Annotated[int, BeforeValidator(parse_duration)]
+_STORED = "stored"
+"""Context of the validation of options that have been checked before: durations are microseconds."""
+
+
+def _read_duration(value: object, info: ValidationInfo) -> object:
+    return value if info.context == _STORED else parse_duration(value)
+
+
+Duration = Annotated[int, BeforeValidator(_read_duration)]
 """Microseconds, written as text with a unit."""
 
 
@@ -105,3 +113,13 @@ def parse_options(options: Mapping[str, object]) -> AppConfig:
             f"option {name!r} is {options[name]!r}: {first['msg']}",
             hint=str(AppConfig.model_fields[name].description),
         ) from None
+
+
+def stored_options(value: object) -> AppConfig:
+    """Read back what `AppConfig.model_dump` gave, in which durations are microseconds."""
+    try:
+        return AppConfig.model_validate(value, context=_STORED)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"])) or "options"
+        raise ConfigError(f"{name} is {first['input']!r}: {first['msg']}") from None

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from braid.core.config import AppConfig
+from braid.core.config import AppConfig, stored_options
 from braid.core.json_values import Json
 from braid.core.times import MIN_TIME
 from braid.engine.inputs import InputLog
@@ -74,12 +74,10 @@ class AdmissionConfig:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Json]) -> AdmissionConfig:
-        """Read back what `to_json` gave; options have been checked and converted already."""
+        """Read back what `to_json` gave."""
         read: dict[str, object] = dict(value)
-        options = value["options"]
-        assert isinstance(options, dict)
         lists = {name: tuple(_list(value[name])) for name in ("propagated", "rescued")}
-        return cls(**{**read, **lists, "options": AppConfig.model_construct(**options)})  # type: ignore[arg-type]
+        return cls(**{**read, **lists, "options": stored_options(value["options"])})  # type: ignore[arg-type]
 
 
 class Facts(NamedTuple):

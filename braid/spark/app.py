@@ -21,6 +21,7 @@ from braid.core.logging import Log, log_to_file
 from braid.engine.run_metrics import RunStatus, StageMetrics
 from braid.home.files import write_json
 from braid.home.metrics import MicroBatch
+from braid.home.options import write_options
 from braid.home.pacing import Pacing
 from braid.home.paths import AppHome, Home
 from braid.home.status import RunState, Status
@@ -126,6 +127,7 @@ class Application:
                 self.home.control_file(stage.name, "drain").unlink(missing_ok=True)
             self.home.metrics_file("any").parent.mkdir(parents=True, exist_ok=True)
             write_json(self.home.plan_file, plan_to_json(self.plan))
+            write_options(self.home, self._options)
             self._status.write(self._metrics)
             master, settings = self._start
             log = self.home.root / "spark.log"

@@ -26,7 +26,7 @@ from braid.engine.expressions import compile_columns
 from braid.engine.operator import JoinOperator
 from braid.engine.output_watermarks import JoinMarks, Marks, SlicerMarks
 from braid.engine.stepper import Direct, OperatorConfig
-from braid.home.files import read_json, write_json
+from braid.home.control import SinkStart, StateLayout
 from braid.home.paths import AppHome
 from braid.kernels.join.spec import AnySpec, JoinSpec
 from braid.log.category import Category
@@ -243,12 +243,12 @@ class Launcher:
         Blocks may be sharded otherwise since then: a join reads ranges of hashes, whatever they were cut by.
         """
         path = self.home.control_file(stage.name, "state")
-        stored = read_json(path)
-        if isinstance(stored, dict) and self.home.checkpoint(stage.name).exists():
-            return int(stored["shards"]), int(stored["partitions"])
+        stored = StateLayout.read(path)
+        if stored is not None and self.home.checkpoint(stage.name).exists():
+            return stored.shards, stored.partitions
         shards = 1 if stage.single_shard else self.options.shards
         partitions = min(shards, max(1, _executors(self.session)))
-        write_json(path, {"shards": shards, "partitions": partitions})
+        StateLayout(shards=shards, partitions=partitions).write(path)
         return shards, partitions
 
     # -- sinks ------------------------------------------------------------------------------------
@@ -327,12 +327,12 @@ class Launcher:
 
     def _first(self, stage: Stage, target: str, following: Callable[[], int]) -> int:
         path = self.home.control_file(stage.name, "sink")
-        stored = read_json(path)
+        stored = SinkStart.read(path)
         checkpoint = self.home.checkpoint(stage.name)
-        if isinstance(stored, dict) and stored["target"] == target and checkpoint.exists():
-            return int(stored["first_commit"])
+        if stored is not None and stored.target == target and checkpoint.exists():
+            return stored.first_commit
         first = following() - _next_batch(checkpoint)
-        write_json(path, {"target": target, "first_commit": first})
+        SinkStart(target=target, first_commit=first).write(path)
         return first
 
     def _writer_name(self, stage: Stage) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from braid import api
+from braid.core.config import parse_options
 from braid.core.counters import Counters, InputCounters
 from braid.core.errors import RunError
 from braid.engine.counters import Counted
@@ -15,6 +16,7 @@ from braid.engine.run_metrics import RunStatus, StageMetrics
 from braid.home.buffered import read_buffered, write_buffered
 from braid.home.files import write_json
 from braid.home.metrics import MicroBatch, read_metrics
+from braid.home.options import read_options, write_options
 from braid.home.pacing import Pacing
 from braid.home.paths import AppHome, Home
 from braid.home.status import RunState, read_status
@@ -112,6 +114,16 @@ def test_a_file_that_holds_something_else_is_named(app: AppHome) -> None:
     write_json(app.status_file, {"application": "demo", "state": "asleep"})
     with pytest.raises(RunError, match=r"status\.json: state is 'asleep'"):
         api.status(app.home.root)
+
+
+def test_options_as_run_are_read_back_as_they_were(app: AppHome) -> None:
+    assert read_options(app) is None
+    options = parse_options({"retention": "3 hours", "shards": 3, "percentile": 2.5, "max_per_key": 7})
+    write_options(app, options)
+    assert read_options(app) == options
+    write_json(app.options_file, {"shards": 0})
+    with pytest.raises(RunError, match=r"options\.json: shards is 0"):
+        read_options(app)
 
 
 def test_rows_buffered_are_told(tmp_path: Path) -> None:
