@@ -24,6 +24,7 @@ check: $(STAMP)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/python tools/layers.py
+	@$(BIN)/python tools/counters.py
 
 format: $(STAMP)
 	@$(BIN)/ruff format .

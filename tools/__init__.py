@@ -1,0 +1,1 @@
+"""Checks and pages that are written from the code."""
