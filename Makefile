@@ -25,6 +25,7 @@ check: $(STAMP)
 	@$(BIN)/mypy
 	@$(BIN)/python tools/layers.py
 	@$(BIN)/python tools/counters.py
+	@$(BIN)/python tools/options.py
 
 format: $(STAMP)
 	@$(BIN)/ruff format .
