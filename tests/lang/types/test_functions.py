@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from braid.lang.types.functions import MANY_ROWS, NEIGHBOURS, OUTSIDE, REPLAY, signatures
-from tests.lang.test_types import COLUMNS, SPARK_TYPES
+from tests.lang.test_infer import COLUMNS, SPARK_TYPES
 
 pytestmark = pytest.mark.spark
 

@@ -13,7 +13,7 @@ from braid.core.side import Side
 from braid.kernels.join.interval import IntervalJoin
 from braid.kernels.join.spec import JoinSpec, JoinType, MatchMode
 from braid.kernels.join.step import two_sided
-from tests.kernels.harness import OUTPUT, Case, MemorySource, schema, to_block
+from tests.kernels.join.harness import OUTPUT, Case, MemorySource, schema, to_block
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 
 from braid.core.side import Side
 from braid.kernels.join.spec import JoinType, MatchMode
-from tests.kernels.harness import Case, expected
-from tests.kernels.strategies import cases
+from tests.kernels.join.harness import Case, expected
+from tests.kernels.join.strategies import cases
 
 
 @given(cases())

@@ -15,8 +15,17 @@ from braid.core.times import MAX_TIME
 from braid.kernels.join.series import SeriesJoin
 from braid.kernels.join.spec import JoinType, SeriesMode, SeriesSpec
 from braid.kernels.join.step import two_sided
-from tests.kernels.harness import OUTPUT, Case, MemorySource, answer, first_by, same_key, schema, to_block
-from tests.kernels.strategies import series_cases
+from tests.kernels.join.harness import (
+    OUTPUT,
+    Case,
+    MemorySource,
+    answer,
+    first_by,
+    same_key,
+    schema,
+    to_block,
+)
+from tests.kernels.join.strategies import series_cases
 
 
 def expected(case: Case) -> Counter[tuple[object, object]]:

@@ -13,7 +13,7 @@ from braid.plan.kinds.join import JoinStage
 from braid.plan.kinds.slicer import SlicerStage
 from braid.plan.time_words import duration, window
 
-FIGURE_3 = (Path(__file__).parent / "figure3.sql").read_text()
+FIGURE_3 = (Path(__file__).parents[1] / "figure3.sql").read_text()
 
 TREE = """\
 application sample_app

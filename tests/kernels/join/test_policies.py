@@ -15,8 +15,8 @@ from braid.core.times import MAX_TIME
 from braid.kernels.join.interval import IntervalJoin
 from braid.kernels.join.spec import JoinSpec, JoinType, MatchMode
 from braid.kernels.join.step import two_sided
-from tests.kernels.harness import OUTPUT, Case, MemorySource, expected, schema, to_block
-from tests.kernels.strategies import cases
+from tests.kernels.join.harness import OUTPUT, Case, MemorySource, expected, schema, to_block
+from tests.kernels.join.strategies import cases
 
 
 def one_to_one(case: Case) -> Counter[tuple[object, object]]:

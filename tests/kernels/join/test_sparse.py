@@ -16,7 +16,7 @@ from braid.core.times import MAX_TIME, MIN_TIME
 from braid.kernels.join.series import SeriesJoin
 from braid.kernels.join.spec import JoinType, SeriesMode, SeriesSpec
 from braid.kernels.join.step import two_sided
-from tests.kernels.harness import OUTPUT, MemorySource, schema, to_block
+from tests.kernels.join.harness import OUTPUT, MemorySource, schema, to_block
 
 Pairs = Counter[tuple[int | None, int | None]]
 KIND = schema((pa.string(),))

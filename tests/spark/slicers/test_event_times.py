@@ -17,7 +17,7 @@ from braid.eventtime.validity import YEAR_1, YEAR_9999_END
 from braid.plan.kinds.slicer import JoinInput
 from braid.plan.stages.base import Projection
 from braid.spark.slicers.arrow_files import ArrowSlicer
-from tests.spark.test_arrow import STORED, TARGET, slicer_stage
+from tests.spark.slicers.test_arrow_files import STORED, TARGET, slicer_stage
 
 LIMITS = (0, -FAR, FAR, MIN_TIME, MAX_TIME, -(2**63) + 1, 2**63 - 2, YEAR_1, YEAR_9999_END)
 MAX_FUTURE = AppConfig().max_future

@@ -12,7 +12,7 @@ from braid.core.columns import LIVE, TIME
 from braid.core.side import Side
 from braid.kernels.join.predicate import ColumnRef, Compare
 from braid.kernels.join.spec import JoinSpec, JoinType, MatchMode, SeriesMode, SeriesSpec
-from tests.kernels.harness import OUTPUT, Case, Row
+from tests.kernels.join.harness import OUTPUT, Case, Row
 
 KEY_VALUES = {
     pa.string(): ["a", "b", "ab", "", "é"],

@@ -18,8 +18,8 @@ from braid.core.times import FAR
 from braid.kernels.join import hot_keys as hot
 from braid.kernels.join.runs import Run, probe
 from braid.kernels.join.spec import JoinSpec, JoinType, MatchMode
-from tests.kernels.harness import OUTPUT, Case, Row, expected
-from tests.kernels.strategies import cases
+from tests.kernels.join.harness import OUTPUT, Case, Row, expected
+from tests.kernels.join.strategies import cases
 
 
 @pytest.fixture(scope="module")
