@@ -12,7 +12,7 @@ from pathlib import Path
 
 import annotated_types
 
-from braid.core.config import AppConfig, parse_duration
+from braid.core.config import AppConfig, Duration
 
 PAGE = Path(__file__).parents[1] / "docs" / "options.md"
 _HEAD = """# Options
@@ -32,7 +32,7 @@ def page() -> str:
     """The text of the page."""
     rows = []
     for name, field in AppConfig.model_fields.items():
-        duration = any(getattr(mark, "func", None) is parse_duration for mark in field.metadata)
+        duration = typing.get_args(Duration)[1] in field.metadata
         kind = "duration" if duration else _type(field.annotation)
         limits = [text for mark in field.metadata if (text := _limit(mark, duration))]
         default = _duration(field.default) if duration else _value(field.default)
