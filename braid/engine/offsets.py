@@ -1,11 +1,12 @@
-"""The offset of an operator, as a runtime stores it before it acts upon it."""
+"""Offsets as a runtime stores them before it acts upon them: of operators, and of readers of a category."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from braid.core.json_values import Json, read_int
+from braid.core.json_values import Json, read_int, read_position
+from braid.core.positions import Position
 from braid.engine.waiting import Full
 from braid.eventtime.offset import Offset, bad_offset
 
@@ -73,3 +74,24 @@ class OperatorOffset:
             raise bad_offset(f"'full' is {stored!r}")
         steps, rows = (read_int({"full": number}, "full") for number in stored)
         return cls(offset, epoch, read_int(value, "now"), Full(steps, rows), turn)
+
+
+@dataclass(frozen=True)
+class ReadOffset:
+    """How far a category has been read, chunk by chunk: `next` is the first chunk that has not been.
+
+    Offsets of version 1 were the numbers of that chunk, `{"commit": c, "chunk": k}`. They are still read.
+    """
+
+    next: Position
+
+    def to_json(self) -> dict[str, Json]:
+        """The JSON object of the offset."""
+        return {"next": list(self.next)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Json]) -> ReadOffset:
+        """Read back what `to_json` gave."""
+        if "next" in value:
+            return cls(read_position(value, "next"))
+        return cls(Position(read_int(value, "commit"), read_int(value, "chunk")))

@@ -11,7 +11,7 @@ from braid.core.counters import Counters
 from braid.core.positions import Position
 from braid.core.side import Side
 from braid.core.times import MAX_TIME, shift_time
-from braid.engine.offsets import OperatorOffset
+from braid.engine.offsets import OperatorOffset, ReadOffset
 from braid.eventtime.propagated import output_watermarks
 from braid.log.shared import reader
 
@@ -34,9 +34,10 @@ class SlicerMarks:
     def of(self, root: str, offset: Mapping[str, Any], counts: Counters) -> dict[str, int]:
         """The watermarks of the last commit that has been read whole, up to and with a micro-batch."""
         log = reader(root, self.source)
-        if offset["commit"] <= log.first:
+        following = ReadOffset.from_json(offset).next.commit
+        if following <= log.first:
             return {}
-        marks = log.commit(offset["commit"] - 1).watermarks
+        marks = log.commit(following - 1).watermarks
         return {column: marks[origin] for column, origin in self.columns if origin in marks}
 
 

@@ -70,14 +70,22 @@ class LocalOperator:
             self.root, self.admission.inputs, self.operator, ranges, uuid.uuid4().hex
         )
 
+    def initial(self, now: int) -> OperatorOffset:
+        """Where an operator begins that has no offset yet."""
+        return self._admission.initial(now)
+
+    def step(self, start: OperatorOffset, end: OperatorOffset) -> Step:
+        """The step that leads from one offset to the next."""
+        return self._admission.step(start, end)
+
     def advance(self, now: int, facts: Facts | None = None) -> tuple[Admitted | None, Step | None]:
         """One decision, and the step that follows from it; no step if there is nothing to do."""
-        before = self._admission.initial(now) if self.offset is None else self.offset
+        before = self.initial(now) if self.offset is None else self.offset
         admitted = self._admission.next(before, now, facts or Facts())
         if admitted is None or admitted.offset is before:
             return admitted, None
         self.offset = admitted.offset
-        return admitted, self._admission.step(before, admitted.offset)
+        return admitted, self.step(before, admitted.offset)
 
     def results(self, step: Step) -> Mapping[int, tuple[pa.Table | None, Notes]]:
         """Take a step with every shard: rows, if there are any, and notes."""

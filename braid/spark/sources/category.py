@@ -10,14 +10,14 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from braid.core.json_values import Json
+from braid.core.positions import ChunkRange, Position, positions_in, ranges_of
+from braid.engine.offsets import ReadOffset
 from braid.log.reader import Reader
-from braid.log.records import Commit
 from braid.log.shared import reader
 
 COMMITS_AT_ONCE = 1000
 """Most commits that a micro-batch looks at, however small they are."""
-
-Offset = dict[str, int]
 
 
 class CategorySource(DataSource):
@@ -45,13 +45,13 @@ class CategorySource(DataSource):
 
 @dataclass
 class Piece(InputPartition):
-    """Chunks that one task reads: `(commit, first chunk, last chunk)`, ascending."""
+    """Chunks that one task reads, ascending."""
 
-    ranges: list[tuple[int, int, int]]
+    ranges: list[ChunkRange]
 
 
 class CategoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Offsets are the next chunk to read: `{"commit": c, "chunk": k}`."""
+    """Offsets are those of `braid.engine.offsets.ReadOffset`."""
 
     def __init__(self, root: str, category: str, columns: tuple[str, ...], max_rows: int, tasks: int) -> None:
         self._root = root
@@ -61,68 +61,64 @@ class CategoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._tasks = tasks
         self._end: int | None = None
 
-    def initialOffset(self) -> Offset:  # noqa: N802
+    def initialOffset(self) -> dict[str, Json]:  # noqa: N802
         """The oldest chunk that is left."""
-        return {"commit": self._reader().first, "chunk": 0}
+        return ReadOffset(Position(self._reader().first, 0)).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read no further than what is there now."""
         self._end = self._reader().latest()
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        """As far as the row budget goes, but at least one chunk."""
-        log = self._reader()
-        commit, chunk, rows = start["commit"], start["chunk"], 0
-        for record in log.poll(commit - 1, COMMITS_AT_ONCE):
+    def latestOffset(self, start: dict[str, Json], limit: ReadLimit) -> dict[str, Json]:  # noqa: N802
+        """As far as the row budget goes, but at least one chunk; `start` itself if there is nothing new."""
+        before = ReadOffset.from_json(start).next
+        following = self._following(before)
+        return start if following == before else ReadOffset(following).to_json()
+
+    def _following(self, start: Position) -> Position:
+        rows = 0
+        following = start
+        for record in self._reader().poll(start.commit - 1, COMMITS_AT_ONCE):
             if self._end is not None and record.id > self._end:
                 break
-            for part in record.chunks[chunk:]:
+            for part in record.chunks[following.chunk :]:
                 if rows and rows + part.rows > self._max_rows:
-                    return {"commit": record.id, "chunk": part.index}
+                    return Position(record.id, part.index)
                 rows += part.rows
-            commit, chunk = record.id + 1, 0
-        return {"commit": commit, "chunk": chunk}
+            following = Position(record.id + 1, 0)
+        return following
 
-    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+    def partitions(self, start: dict[str, Json], end: dict[str, Json]) -> Sequence[InputPartition]:
         """Split the chunks between two offsets into tasks of about equal size, in order."""
-        log = self._reader()
-        pieces = [
-            (record.id, part.index, part.rows)
-            for record in _between(log, start, end)
-            for part in record.chunks[
-                start["chunk"] if record.id == start["commit"] else 0 : end["chunk"]
-                if record.id == end["commit"]
-                else None
-            ]
-        ]
-        share = max(1, -(-sum(rows for _, _, rows in pieces) // self._tasks))
-        tasks: list[list[tuple[int, int, int]]] = []
+        pieces = self._between(ReadOffset.from_json(start).next, ReadOffset.from_json(end).next)
+        share = max(1, -(-sum(rows for _, rows in pieces) // self._tasks))
+        tasks: list[list[Position]] = []
         filled = share
-        for commit, chunk, rows in pieces:
+        for position, rows in pieces:
             if filled >= share:
                 tasks.append([])
                 filled = 0
-            ranges = tasks[-1]
-            if ranges and ranges[-1][0] == commit:
-                ranges[-1] = (commit, ranges[-1][1], chunk)
-            else:
-                ranges.append((commit, chunk, chunk))
+            tasks[-1].append(position)
             filled += rows
-        return [Piece(ranges) for ranges in tasks]
+        return [Piece(ranges_of(positions)) for positions in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The chunks of a task, as they are stored."""
         assert isinstance(partition, Piece)
         log = reader(self._root, self._category)
-        for commit, low, high in partition.ranges:
-            for chunk in range(low, high + 1):
-                yield log.read(commit, chunk, columns=self._columns)
+        for commit, chunk in positions_in(partition.ranges):
+            yield log.read(commit, chunk, columns=self._columns)
 
     def _reader(self) -> Reader:
         return reader(self._root, self._category)
 
-
-def _between(log: Reader, start: Offset, end: Offset) -> Iterator[Commit]:
-    """The commits from `start` up to `end`, which is counted in only if some of its chunks are."""
-    last = end["commit"] if end["chunk"] else end["commit"] - 1
-    return (log.commit(number) for number in range(start["commit"], last + 1))
+    def _between(self, start: Position, end: Position) -> list[tuple[Position, int]]:
+        """Chunks from `start` up to, but not including `end`, with their rows."""
+        log = self._reader()
+        last = end.commit if end.chunk else end.commit - 1
+        chunks = (
+            (Position(number, part.index), part.rows)
+            for number in range(start.commit, last + 1)
+            for part in log.commit(number).chunks
+        )
+        return [(position, rows) for position, rows in chunks if start <= position < end]
