@@ -25,7 +25,7 @@ from braid.engine.admission import AdmissionConfig, Facts
 from braid.engine.operator import JoinOperator
 from braid.engine.stepper import unpack_state
 from braid.kernels.join.spec import JoinSpec, JoinType, MatchMode, OutputColumn
-from braid.kernels.join.state import decode
+from braid.kernels.state import decode
 from braid.kernels.step import Step
 from braid.log import Log
 from braid.testing.batch import batch_matched
@@ -204,7 +204,7 @@ class _Run:
         assert offset is not None
         states = [decode(unpack_state(cell.value)[2]) for cell in self._operator.states if cell.value]
         for side in Side:
-            held = [state.sides[side].blocks[0].commit for state in states if state.sides[side].blocks]
+            held = [state.inputs[side].blocks[0].commit for state in states if state.inputs[side].blocks]
             at = offset.at.inputs[side]
             needed = min(held, default=at.position.commit)
             self._inputs[side].category.retain(

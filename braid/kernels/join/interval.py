@@ -31,8 +31,8 @@ from braid.kernels.join.pairs import Pairs, batched, joined, near, reach, verify
 from braid.kernels.join.runs import Ints, Run, probe
 from braid.kernels.join.single_match import CHOICE, Candidates, best
 from braid.kernels.join.spec import JoinSpec, MatchMode
-from braid.kernels.join.state import JoinState, SideState, decode, encode
 from braid.kernels.join.step import Output
+from braid.kernels.state import InputState, OperatorState, decode, encode
 from braid.kernels.step import Step
 
 
@@ -104,7 +104,7 @@ class IntervalJoin:
             pending = np.flatnonzero((left.extra["commit"] >= 0) & (left.flags < GONE))
             choices = {"left": pending, **{name: left.extra[name][pending] for name in CHOICE}}
         return encode(
-            JoinState(
+            OperatorState(
                 {side: self._side_state(side) for side in Side},
                 {side: self._times[side] for side in Side},
                 wall_time=self._wall_time,
@@ -121,15 +121,15 @@ class IntervalJoin:
         """The buffered rows of a side."""
         return self._left if side is Side.LEFT else self._right
 
-    def _side_state(self, side: Side) -> SideState:
+    def _side_state(self, side: Side) -> InputState:
         buffer = self.buffer(side)
-        return SideState(tuple(buffer.store.ids), buffer.flags, buffer.floor, self._last[side])
+        return InputState(tuple(buffer.store.ids), buffer.flags, buffer.floor, self._last[side])
 
-    def _restore(self, state: JoinState) -> None:
+    def _restore(self, state: OperatorState) -> None:
         self._times = state.times
         self._wall_time = state.wall_time
         for side in Side:
-            saved = state.sides[side]
+            saved = state.inputs[side]
             blocks = [(block, self._source.read(side, block)) for block in saved.blocks]
             rows = sum(batch.num_rows for _, batch in blocks)
             if rows != len(saved.flags):

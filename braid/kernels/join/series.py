@@ -30,8 +30,8 @@ from braid.kernels.join.lost import Loss, Lost
 from braid.kernels.join.neighbours import Merged, merge_sides
 from braid.kernels.join.runs import Ints, Mask
 from braid.kernels.join.spec import Neighbour, SeriesMode, SeriesSpec
-from braid.kernels.join.state import JoinState, SideState, decode, encode
 from braid.kernels.join.step import Output
+from braid.kernels.state import InputState, OperatorState, decode, encode
 from braid.kernels.step import Step
 
 
@@ -113,18 +113,18 @@ class SeriesJoin:
 
     def snapshot(self) -> bytes:
         """State as versioned bytes: blocks in use, and bits for the rows in them."""
-        return encode(JoinState({side: self._side_state(side) for side in Side}, self._times))
+        return encode(OperatorState({side: self._side_state(side) for side in Side}, self._times))
 
-    def _side_state(self, side: Side) -> SideState:
+    def _side_state(self, side: Side) -> InputState:
         series = self._series[side]
         flags: Flags = np.full(series.store.rows, GONE, np.uint8)
         flags[series.rows] = np.where(series.matched, MATCHED, 0)
-        return SideState(tuple(series.store.ids), flags, MIN_TIME, series.last)
+        return InputState(tuple(series.store.ids), flags, MIN_TIME, series.last)
 
-    def _restore(self, state: JoinState) -> None:
+    def _restore(self, state: OperatorState) -> None:
         self._times = state.times
         for side in Side:
-            saved = state.sides[side]
+            saved = state.inputs[side]
             series = self._series[side]
             series.last = saved.last
             for block in saved.blocks:

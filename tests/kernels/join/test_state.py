@@ -10,28 +10,28 @@ from hypothesis import strategies as st
 from braid.core.errors import StateError
 from braid.core.positions import Position
 from braid.core.side import Side
-from braid.kernels.join.state import JoinState, SideState, decode, encode
+from braid.kernels.state import InputState, OperatorState, decode, encode
 
 blocks = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), unique=True).map(sorted)
 
 
 @st.composite
-def sides(draw: st.DrawFn) -> SideState:
+def sides(draw: st.DrawFn) -> InputState:
     flags = draw(st.lists(st.integers(0, 7), max_size=50))
     ids = tuple(Position(*block) for block in draw(blocks))
     last = draw(st.none() | st.builds(Position, st.integers(0, 9), st.integers(0, 9)))
-    return SideState(ids, np.array(flags, np.uint8), draw(st.integers(-(2**62), 2**62)), last)
+    return InputState(ids, np.array(flags, np.uint8), draw(st.integers(-(2**62), 2**62)), last)
 
 
 @given(sides(), sides(), st.lists(st.integers(-(2**63), 2**63 - 1)))
-def test_round_trip(left: SideState, right: SideState, numbers: list[int]) -> None:
-    state = JoinState(
+def test_round_trip(left: InputState, right: InputState, numbers: list[int]) -> None:
+    state = OperatorState(
         {"left": left, "right": right},
         {"left": -5, "right": 2**62},
         choices={"row": np.array(numbers, np.int64)},
     )
     again = decode(encode(state))
-    for mine, theirs in ((left, again.sides["left"]), (right, again.sides["right"])):
+    for mine, theirs in ((left, again.inputs["left"]), (right, again.inputs["right"])):
         assert (mine.blocks, mine.floor, mine.last) == (theirs.blocks, theirs.floor, theirs.last)
         assert mine.flags.tolist() == theirs.flags.tolist()
     assert again.times == {"left": -5, "right": 2**62}
@@ -40,16 +40,16 @@ def test_round_trip(left: SideState, right: SideState, numbers: list[int]) -> No
 
 def test_is_small_whatever_the_window_holds() -> None:
     """A million window rows of a LEFT join without flags are a handful of numbers."""
-    right = SideState(
+    right = InputState(
         tuple(Position(c, k) for c in range(10) for k in range(16)), np.zeros(10**6, np.uint8), 0
     )
-    assert len(encode(JoinState({"left": SideState(), "right": right}, dict.fromkeys(Side, 0)))) < 600
+    assert len(encode(OperatorState({"left": InputState(), "right": right}, dict.fromkeys(Side, 0)))) < 600
 
 
 def test_damage_and_foreign_versions_are_refused() -> None:
-    data = bytearray(encode(JoinState(dict.fromkeys(Side, SideState()), dict.fromkeys(Side, 0))))
-    with pytest.raises(StateError, match="starts with b'BRJ9'"):
-        decode(b"BRJ9" + bytes(data[4:]))
+    data = bytearray(encode(OperatorState(dict.fromkeys(Side, InputState()), dict.fromkeys(Side, 0))))
+    with pytest.raises(StateError, match="starts with b'BRS9'"):
+        decode(b"BRS9" + bytes(data[4:]))
     data[20] ^= 1
     with pytest.raises(StateError, match="checksum"):
         decode(bytes(data))

@@ -1,4 +1,4 @@
-"""Join state as versioned bytes: block ranges and packed bits, never rows."""
+"""State of a shard as versioned bytes: block ranges and packed bits, never rows."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ import pyarrow as pa
 
 from braid.core.errors import StateError
 from braid.core.positions import Position, positions_in, ranges_of
-from braid.core.side import Side
 from braid.kernels.join.buffer import Flags
 from braid.kernels.join.runs import Ints
 
-MAGIC = b"BRJ1"
+MAGIC = b"BRS2"
+_JOINS_ONLY = b"BRJ1"
+"""What states began with that knew two inputs only, `left` and `right`. They are still read."""
 
 
 @dataclass(frozen=True)
-class SideState:
-    """Blocks a side still needs, flags of their rows, its floor, and the last block admitted."""
+class InputState:
+    """Blocks an input still needs, flags of their rows, its floor, and the last block admitted."""
 
     blocks: tuple[Position, ...] = ()
     flags: Flags = field(default_factory=lambda: np.zeros(0, np.uint8))
@@ -30,22 +31,22 @@ class SideState:
 
 
 @dataclass(frozen=True)
-class JoinState:
-    """Everything that a join needs besides the log to go on where it stopped."""
+class OperatorState:
+    """Everything that an operator needs besides the log to go on where it stopped, by input."""
 
-    sides: Mapping[str, SideState]
+    inputs: Mapping[str, InputState]
     times: Mapping[str, int]
     wall_time: int = 0
     choices: dict[str, Ints] = field(default_factory=dict)
 
 
-def encode(state: JoinState) -> bytes:
+def encode(state: OperatorState) -> bytes:
     """Bytes with a version and a checksum."""
     payload: list[bytes] = []
     header = {
-        **{f"{side}_time": state.times[side] for side in Side},
+        "inputs": {name: _encode_input(one, payload) for name, one in state.inputs.items()},
+        "times": dict(state.times),
         "wall_time": state.wall_time,
-        **{side.value: _encode_side(state.sides[side], payload) for side in Side},
         "choices": {name: _push(values.tobytes(), payload) for name, values in state.choices.items()},
     }
     head = json.dumps(header, separators=(",", ":")).encode()
@@ -53,22 +54,26 @@ def encode(state: JoinState) -> bytes:
     return MAGIC + zlib.crc32(body).to_bytes(4, "little") + body
 
 
-def decode(data: bytes) -> JoinState:
+def decode(data: bytes) -> OperatorState:
     """Read back what `encode` wrote."""
-    if data[:4] != MAGIC:
+    if data[:4] not in (MAGIC, _JOINS_ONLY):
         raise StateError(
-            f"join state starts with {data[:4]!r}, but this version writes and reads {MAGIC!r}",
+            f"operator state starts with {data[:4]!r}, but this version writes and reads {MAGIC!r}",
             hint="run it with the version that wrote it, or replay from the log",
         )
     body = data[8:]
     if zlib.crc32(body) != int.from_bytes(data[4:8], "little"):
-        raise StateError("join state is damaged: its checksum does not fit", hint="replay from the log")
+        raise StateError("operator state is damaged: its checksum does not fit", hint="replay from the log")
     size = int.from_bytes(body[:4], "little")
     header = json.loads(body[4 : 4 + size])
     rest = memoryview(body)[4 + size :]
-    return JoinState(
-        {side: _decode_side(header[side], rest) for side in Side},
-        {side: header[f"{side}_time"] for side in Side},
+    if data[:4] == _JOINS_ONLY:
+        names = ("left", "right")
+        header["inputs"] = {name: header[name] for name in names}
+        header["times"] = {name: header[f"{name}_time"] for name in names}
+    return OperatorState(
+        {name: _decode_input(one, rest) for name, one in header["inputs"].items()},
+        header["times"],
         wall_time=header["wall_time"],
         choices={
             name: np.frombuffer(_pull(where, rest), np.int64).copy()
@@ -77,22 +82,22 @@ def decode(data: bytes) -> JoinState:
     )
 
 
-def _encode_side(side: SideState, payload: list[bytes]) -> dict[str, object]:
+def _encode_input(one: InputState, payload: list[bytes]) -> dict[str, object]:
     planes = {
-        str(bit): _push(np.packbits((side.flags >> bit) & 1).tobytes(), payload)
+        str(bit): _push(np.packbits((one.flags >> bit) & 1).tobytes(), payload)
         for bit in range(4)
-        if np.any((side.flags >> bit) & 1)
+        if np.any((one.flags >> bit) & 1)
     }
     return {
-        "ranges": ranges_of(side.blocks),
-        "rows": len(side.flags),
+        "ranges": ranges_of(one.blocks),
+        "rows": len(one.flags),
         "bits": planes,
-        "floor": side.floor,
-        "last": side.last,
+        "floor": one.floor,
+        "last": one.last,
     }
 
 
-def _decode_side(header: dict[str, object], rest: memoryview) -> SideState:
+def _decode_input(header: dict[str, object], rest: memoryview) -> InputState:
     rows = header["rows"]
     ranges, bits, floor, last = header["ranges"], header["bits"], header["floor"], header["last"]
     assert isinstance(rows, int)
@@ -103,7 +108,7 @@ def _decode_side(header: dict[str, object], rest: memoryview) -> SideState:
     for bit, where in bits.items():
         plane = np.unpackbits(np.frombuffer(_pull(where, rest), np.uint8), count=rows)
         flags |= plane << int(bit)
-    return SideState(
+    return InputState(
         tuple(positions_in(ranges)), flags, floor, Position(*last) if isinstance(last, list) else None
     )
 
