@@ -18,8 +18,7 @@ from braid.kernels.join.blocks import BlockSource
 from braid.kernels.join.emit import output_schema
 from braid.kernels.join.kernel import open_join
 from braid.kernels.join.spec import AnySpec
-from braid.kernels.join.step import Output
-from braid.kernels.step import Step
+from braid.kernels.step import Output, Step
 
 
 class Operator(Protocol):

@@ -23,8 +23,7 @@ from braid.engine.expressions import compile_columns
 from braid.engine.notes import DROP, FILE, counts_note, note_array, text_note
 from braid.engine.operator import Operator, OperatorSpec
 from braid.kernels.join.blocks import BlockSource
-from braid.kernels.join.step import Output
-from braid.kernels.step import Step
+from braid.kernels.step import Output, Step
 from braid.log.layout import ALL_HASHES, HashRange
 from braid.log.shared import fresh, reader
 from braid.log.writer import write_file

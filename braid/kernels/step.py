@@ -1,4 +1,4 @@
-"""What an operator takes in, micro-batch by micro-batch."""
+"""What an operator takes in, micro-batch by micro-batch, and what it gives."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
+from braid.core.counters import Counters
 from braid.core.positions import Position, positions_in, ranges_of
 
 
@@ -57,3 +60,22 @@ class Step:
             value["wall_time"],
             value["epoch"],
         )
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a step emits.
+
+    Parameters
+    ----------
+    rows
+        Output columns.
+    lost
+        Rows that lost a possible match or could not take part, with the reason: see `braid.kernels.lost`.
+    counts
+        What this step has counted, by input.
+    """
+
+    rows: pa.Table
+    lost: pa.Table
+    counts: Counters

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from braid.core.config import AppConfig
 from braid.core.counters import Counters
 from braid.core.times import MAX_TIME, MIN_TIME
-from braid.kernels.join.lost import Loss
+from braid.kernels.lost import Loss
 from braid.testing.accuracy import Accuracy
 
 Ints = npt.NDArray[np.int64]

@@ -146,7 +146,7 @@ def on_spark(workload: Workload, spark: object, home: Home) -> tuple[list[int], 
         )
         query.processAllAvailable()
         query.stop()
-        ends.append(len(list((checkpoint / "commits").glob("[0-9]*"))))
+        ends.append(len(list((checkpoint / "offsets").glob("[0-9]*"))))
     logged = [(checkpoint / "offsets" / str(number)).read_text() for number in range(ends[-1])]
     offsets = [json.loads(text.splitlines()[-1]) for text in logged]
     return ends, offsets, [visible(rows.get(number, [])) for number in range(ends[-1])]
@@ -195,14 +195,18 @@ def emitted(table: pa.Table | None, notes: Notes) -> Counter:
 
 
 def test_both_runtimes_decide_and_emit_the_same(spark: object, tmp_path: Path) -> None:
-    spark.conf.set("spark.sql.shuffle.partitions", 1)
+    from braid.spark.processes.session import open_session
+
+    session = open_session(spark)
+    for name, value in {"shuffle.partitions": 1, "streaming.minBatchesToRetain": 1000}.items():
+        session.conf.set(f"spark.sql.{name}", value)
 
     def compare(seed: int) -> tuple[int, int]:
         workload = Workload(seed)
         mine, theirs = (Home.at(tmp_path / f"{seed}" / name) for name in ("spark", "local"))
         for home in (mine, theirs):
             workload.create(home)
-        ends, offsets, rows = on_spark(workload, spark, mine)
+        ends, offsets, rows = on_spark(workload, session, mine)
         workload = Workload(seed)
         assert locally(workload, theirs, ends, offsets) == rows, f"workload {seed}"
         return len(offsets), sum(map(Counter.total, rows))

@@ -26,14 +26,13 @@ from braid.kernels.join.consume import assign
 from braid.kernels.join.emit import Emitter
 from braid.kernels.join.keys import check_key_type
 from braid.kernels.join.late_lookup import Found, find_late, look_back
-from braid.kernels.join.lost import Loss, Lost
 from braid.kernels.join.pairs import Pairs, batched, joined, near, reach, verify, window, within
 from braid.kernels.join.runs import Ints, Run, probe
 from braid.kernels.join.single_match import CHOICE, Candidates, best
 from braid.kernels.join.spec import JoinSpec, MatchMode
-from braid.kernels.join.step import Output
+from braid.kernels.lost import Loss, Lost
 from braid.kernels.state import InputState, OperatorState, decode, encode
-from braid.kernels.step import Step
+from braid.kernels.step import Output, Step
 
 
 class IntervalJoin:

@@ -10,8 +10,7 @@ from braid.kernels.join.blocks import BlockSource
 from braid.kernels.join.interval import IntervalJoin
 from braid.kernels.join.series import SeriesJoin
 from braid.kernels.join.spec import AnySpec, JoinSpec
-from braid.kernels.join.step import Output
-from braid.kernels.step import Step
+from braid.kernels.step import Output, Step
 
 
 class ShardJoin(Protocol):

@@ -26,13 +26,12 @@ from braid.kernels.join.blocks import BlockSource, BlockStore, parse
 from braid.kernels.join.buffer import GONE, MATCHED, Flags
 from braid.kernels.join.emit import output_schema
 from braid.kernels.join.keys import check_key_type, equal_keys, group_codes
-from braid.kernels.join.lost import Loss, Lost
 from braid.kernels.join.neighbours import Merged, merge_sides
 from braid.kernels.join.runs import Ints, Mask
 from braid.kernels.join.spec import Neighbour, SeriesMode, SeriesSpec
-from braid.kernels.join.step import Output
+from braid.kernels.lost import Loss, Lost
 from braid.kernels.state import InputState, OperatorState, decode, encode
-from braid.kernels.step import Step
+from braid.kernels.step import Output, Step
 
 
 @dataclass

@@ -19,7 +19,8 @@ from braid.core.times import MAX_TIME, MIN_TIME
 from braid.kernels.join.interval import IntervalJoin
 from braid.kernels.join.kernel import ShardJoin, open_join
 from braid.kernels.join.spec import AnySpec, JoinSpec, MatchMode, OutputColumn
-from braid.kernels.join.step import Output, two_sided
+from braid.kernels.join.step import two_sided
+from braid.kernels.step import Output
 
 Row = dict[str, object]
 
