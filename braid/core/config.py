@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
 from braid.core.errors import ConfigError
+from braid.core.times import DAY, HOUR, MINUTE
 
 _UNITS = {
     "microsecond": 1,
@@ -17,13 +18,13 @@ _UNITS = {
     "ms": 1_000,
     "second": 1_000_000,
     "s": 1_000_000,
-    "minute": 60_000_000,
-    "min": 60_000_000,
-    "m": 60_000_000,
-    "hour": 3_600_000_000,
-    "h": 3_600_000_000,
-    "day": 86_400_000_000,
-    "d": 86_400_000_000,
+    "minute": MINUTE,
+    "min": MINUTE,
+    "m": MINUTE,
+    "hour": HOUR,
+    "h": HOUR,
+    "day": DAY,
+    "d": DAY,
 }
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 
@@ -75,13 +76,13 @@ class AppConfig(BaseModel):
         "stream whose late rows find their partners in the log, else 1.",
     )
     slack: Duration = Field(
-        60_000_000, ge=0, description="How far one stream may run ahead of where the other one needs it."
+        MINUTE, ge=0, description="How far one stream may run ahead of where the other one needs it."
     )
     idle_timeout: Duration = Field(
         30_000_000, ge=0, description="Silence after which a stream stops holding back the other one."
     )
     max_future: Duration = Field(
-        7 * 86_400_000_000, ge=0, description="Event times further ahead of the wall clock are invalid."
+        7 * DAY, ge=0, description="Event times further ahead of the wall clock are invalid."
     )
     max_per_key: int | None = Field(None, ge=1, description="Most pending rows per key and side.")
     max_buffered_rows: int | None = Field(
@@ -90,7 +91,7 @@ class AppConfig(BaseModel):
         description="Most rows that a join buffers; input pauses there, and the join fails if it must.",
     )
     late_lookup: bool = Field(True, description="Whether late rows look for partners in the log.")
-    retention: Duration = Field(48 * 3_600_000_000, ge=0, description="Age up to which the log is kept.")
+    retention: Duration = Field(48 * HOUR, ge=0, description="Age up to which the log is kept.")
     trigger: Duration = Field(0, ge=0, description="Least time between micro-batches; 0 is back to back.")
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 import pyarrow as pa
 
+from braid.core.times import now_micros
 from braid.log.category import Category
 from braid.log.log import Log
 from braid.log.records import FileEntry
@@ -31,7 +31,7 @@ def create(log: Log, category: str) -> Category:
 def letters(stage: str, reasons: pa.Array, details: pa.Array, raw: pa.Array) -> pa.RecordBatch:
     """A batch of dead letters, dated now."""
     size = len(reasons)
-    now = pa.scalar(time.time_ns() // 1000, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+    now = pa.scalar(now_micros(), pa.int64()).cast(pa.timestamp("us", tz="UTC"))
     return pa.RecordBatch.from_arrays(
         [pa.repeat(now, size), pa.repeat(pa.scalar(stage), size), reasons, details, raw], schema=SCHEMA
     )

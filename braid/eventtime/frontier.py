@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from braid.core.json_values import Json, bad_snapshot, read_float, read_int
-from braid.core.times import MIN_TIME
+from braid.core.times import MIN_TIME, MINUTE
 from braid.eventtime.sketch import Distribution
 
-_STEP = 60_000_000
+_STEP = MINUTE
 """An advance of up to this many microseconds is always believed."""
 _PACES = 8.0
 """So is one of this many times the usual advance per chunk, or the spread of a large chunk's older half."""

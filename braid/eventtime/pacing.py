@@ -13,7 +13,7 @@ from enum import StrEnum
 from braid.core.config import AppConfig
 from braid.core.errors import ConfigError, StateError
 from braid.core.positions import Position
-from braid.core.times import MAX_TIME, MIN_TIME, shift_time
+from braid.core.times import MAX_TIME, MIN_TIME, MINUTE, shift_time
 from braid.eventtime.ascending import Ascending
 from braid.eventtime.calibrated import Calibrated
 from braid.eventtime.chunk import ChunkTimes
@@ -56,7 +56,7 @@ class PacingConfig:
 
     estimators: Mapping[str, Estimator]
     upper: int | None = None
-    slack: int = 60_000_000
+    slack: int = MINUTE
     idle_timeout: int = 30_000_000
     batch_rows: int = 1_000_000
     max_growth: int = 8

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from braid.core.counters import Counters
 from braid.core.side import Side
-from braid.kernels.join.runs import Ints
+from braid.kernels.arrays import Ints
 
 SCHEMA = pa.schema(
     [

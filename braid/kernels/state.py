@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from braid.core.errors import StateError
 from braid.core.positions import Position, positions_in, ranges_of
-from braid.kernels.join.buffer import Flags
-from braid.kernels.join.runs import Ints
+from braid.kernels.arrays import Flags, Ints
 
 MAGIC = b"BRS2"
 _JOINS_ONLY = b"BRJ1"

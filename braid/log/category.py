@@ -9,6 +9,7 @@ from types import MappingProxyType
 import pyarrow as pa
 
 from braid.core.errors import LogError
+from braid.core.times import now_micros
 from braid.log import retention
 from braid.log.layout import CATEGORY_FILE, commit_path, data_path
 from braid.log.reader import Reader
@@ -121,7 +122,7 @@ class Category:
                     where=self.storage.full(data_path(entry.file)),
                     hint="it was removed or swept; write it again, or sweep with a longer grace period",
                 )
-        now = time.time_ns() // 1000 if wall_time is None else wall_time
+        now = now_micros() if wall_time is None else wall_time
         return self.storage.create(commit_path(commit), seal_commit(commit, entries, watermarks, now, order))
 
     def append(

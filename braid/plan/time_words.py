@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from braid.core.times import DAY, HOUR, MINUTE
+
 _UNITS = (
-    ("d", 86_400_000_000),
-    ("h", 3_600_000_000),
-    ("min", 60_000_000),
+    ("d", DAY),
+    ("h", HOUR),
+    ("min", MINUTE),
     ("s", 1_000_000),
     ("ms", 1_000),
     ("us", 1),

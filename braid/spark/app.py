@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from braid.core.config import parse_options
 from braid.core.errors import BraidError, RunError
 from braid.core.logging import Log, log_to_file
+from braid.core.times import DAY
 from braid.engine.run_metrics import RunStatus, StageMetrics
 from braid.home.files import write_json
 from braid.home.metrics import MicroBatch
@@ -36,8 +37,8 @@ from braid.spark.supervised import Supervised
 
 _WATCH_SECONDS = 0.25
 
-NEVER = 100 * 365 * 86_400_000_000
-"""A wait, in microseconds, that is longer than any run."""
+NEVER = 100 * 365 * DAY
+"""Longer than any run, in microseconds."""
 
 
 class Application:

@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from braid.core.errors import ConfigError
 from braid.core.times import DAY
+from braid.kernels.arrays import Mask
 from braid.testing.streams import Stream
-
-Mask = npt.NDArray[np.bool_]
 
 
 def batch_matched(

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from braid.core.config import AppConfig
 from braid.core.counters import Counters
 from braid.core.times import MAX_TIME, MIN_TIME
+from braid.kernels.arrays import Ints, Mask
 from braid.kernels.lost import Loss
 from braid.testing.accuracy import Accuracy
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,8 @@ import pyarrow as pa
 from braid.core.columns import HASH, TIME
 from braid.core.counters import Counters
 from braid.core.times import MIN_TIME
+from braid.kernels.arrays import Ints
 from braid.kernels.join.blocks import BlockSource, BlockStore
-from braid.kernels.join.runs import Ints
 from braid.kernels.lost import Lost
 from braid.kernels.state import InputState, OperatorState, decode, encode
 from braid.kernels.step import Output, Step

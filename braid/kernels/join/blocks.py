@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from braid.core.columns import HASH, LIVE, TIME
 from braid.core.positions import Position
 from braid.eventtime.validity import in_range
-from braid.kernels.join.runs import Ints, Run
+from braid.kernels.arrays import Ints
+from braid.kernels.join.runs import Run
 from braid.kernels.join.spec import AnySpec
 
 DENSE = 64

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from braid.core.positions import Position
 from braid.core.side import Side
 from braid.core.times import MIN_TIME
+from braid.kernels.arrays import Flags, Ints, Mask
 from braid.kernels.join.blocks import BlockStore, parse
 from braid.kernels.join.pairs import near
-from braid.kernels.join.runs import EMPTY, Ints, Mask, Run, merge, probe
+from braid.kernels.join.runs import EMPTY, Run, merge, probe
 from braid.kernels.join.spec import JoinSpec
 
 MATCHED = 1
@@ -32,7 +32,6 @@ INERT = 16
 COMPACT_ROWS = 1 << 16
 """Rows that a store may hold beyond twice what it needs."""
 
-Flags = npt.NDArray[np.uint8]
 Column = TypeVar("Column", Ints, Flags)
 
 

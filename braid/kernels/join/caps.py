@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from braid.kernels.arrays import Ints
 from braid.kernels.join.buffer import Buffer
 from braid.kernels.join.keys import group_codes
-from braid.kernels.join.runs import Ints
 from braid.kernels.join.spec import JoinSpec
 
 

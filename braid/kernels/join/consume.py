@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from braid.kernels.arrays import Ints
 from braid.kernels.join.pairs import Pairs
-from braid.kernels.join.runs import Ints
 
 
 def assign(pairs: Pairs, group: Ints) -> Ints:

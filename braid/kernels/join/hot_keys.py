@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from braid.kernels.join.runs import Ints
+    from braid.kernels.arrays import Ints
 
 HOT_ROWS = 16
 """Rows of equal hash from which on a group is hot; all pairs with smaller groups are looked at."""

@@ -19,6 +19,7 @@ from braid.core.errors import StateError
 from braid.core.positions import Position
 from braid.core.side import Side
 from braid.core.times import FAR, MIN_TIME
+from braid.kernels.arrays import Ints
 from braid.kernels.join.blocks import BlockSource, BlockStore
 from braid.kernels.join.buffer import EVICTED, GONE, MATCHED, PADDED, Buffer
 from braid.kernels.join.caps import overflow
@@ -27,7 +28,7 @@ from braid.kernels.join.emit import Emitter
 from braid.kernels.join.keys import check_key_type
 from braid.kernels.join.late_lookup import Found, find_late, look_back
 from braid.kernels.join.pairs import Pairs, batched, joined, near, reach, verify, window, within
-from braid.kernels.join.runs import Ints, Run, probe
+from braid.kernels.join.runs import Run, probe
 from braid.kernels.join.single_match import CHOICE, Candidates, best
 from braid.kernels.join.spec import JoinSpec, MatchMode
 from braid.kernels.lost import Loss, Lost

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from braid.core.errors import SchemaError
+from braid.kernels.arrays import Ints, Mask
 from braid.kernels.join.predicate import compare
-from braid.kernels.join.runs import Ints, Mask
 
 
 def check_key_type(name: str, kind: pa.DataType) -> None:

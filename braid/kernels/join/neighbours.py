@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from braid.core.side import Side
-from braid.kernels.join.runs import Ints, Mask
+from braid.kernels.arrays import Ints, Mask
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from braid.core.side import Side
+from braid.kernels.arrays import Ints, Mask
 from braid.kernels.join.blocks import BlockStore
 from braid.kernels.join.hot_keys import Near
 from braid.kernels.join.keys import equal_keys
 from braid.kernels.join.predicate import ColumnRef
-from braid.kernels.join.runs import MAX_PAIRS, Ints, Mask, Run
+from braid.kernels.join.runs import MAX_PAIRS, Run
 from braid.kernels.join.spec import JoinSpec
 
 

@@ -6,12 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from braid.kernels.arrays import Ints, Mask
 from braid.kernels.join import hot_keys as hot
-
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 MAX_PAIRS = 1 << 21
 """Candidate pairs looked at together, so that many matches cost time but never unbounded memory."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from braid.kernels.join.runs import Ints, Mask
+from braid.kernels.arrays import Ints, Mask
 from braid.kernels.join.spec import MatchMode
 
 CHOICE = ("commit", "chunk", "row", "time")

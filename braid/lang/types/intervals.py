@@ -8,16 +8,17 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
+from braid.core.times import DAY, HOUR, MINUTE
 from braid.lang.sql_types import INTERVAL, MONTHS
 
 _MICROS = {
     "microsecond": 1,
     "millisecond": 1_000,
     "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": 86_400_000_000,
-    "week": 7 * 86_400_000_000,
+    "minute": MINUTE,
+    "hour": HOUR,
+    "day": DAY,
+    "week": 7 * DAY,
 }
 _MONTHS = {"month": 1, "year": 12}
 _PAIR = re.compile(r"([+-]?)\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*")

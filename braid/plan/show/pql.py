@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from braid.core.times import DAY, HOUR, MINUTE
 from braid.kernels.join.spec import JoinType, MatchMode, SeriesMode
 from braid.lang.query import (
     InputTable,
@@ -30,9 +31,9 @@ from braid.plan.logical.types import type_of
 from braid.plan.names import column_name, quote
 
 _UNITS = (
-    ("DAY", 86_400_000_000),
-    ("HOUR", 3_600_000_000),
-    ("MINUTE", 60_000_000),
+    ("DAY", DAY),
+    ("HOUR", HOUR),
+    ("MINUTE", MINUTE),
     ("SECOND", 1_000_000),
     ("MILLISECOND", 1_000),
     ("MICROSECOND", 1),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from pyspark.sql.types import StructType
 from braid.core.config import parse_duration
 from braid.core.counters import Counters
 from braid.plan.stages.base import Sink
+from braid.core.times import now_micros
 from braid.spark.schemas import arrow_schema
 from braid.spark.sinks.blocks import NotedWriter, WriterConfig
 from braid.stores.lookup import LookupStore, apply
@@ -65,7 +65,7 @@ class LaserWriter(NotedWriter):
             pa.concat_tables(tables) if tables else [],
             writer=config.writer,
             batch_id=commit,
-            now_us=time.time_ns() // 1000,
+            now_us=now_micros(),
             time_column=config.time,
         )
         for file in files:

@@ -16,9 +16,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
 from braid.core.counters import Counters
+from braid.core.times import HOUR
 from braid.spark.sinks.blocks import NotedWriter, WriterConfig
 
-_HOUR = 3_600_000_000
 _NO_TIME = "dt=__HIVE_DEFAULT_PARTITION__/hour=__HIVE_DEFAULT_PARTITION__"
 _STAGING = "_staging"
 """Folder of files that no commit names yet; no pattern for Parquet files matches in it."""
@@ -91,7 +91,7 @@ class TableWriter(NotedWriter):
             yield _NO_TIME, batch
             return
         times = batch.column(self._config.time).cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
-        hours = pc.fill_null(times, -(2**62)).to_numpy() // _HOUR
+        hours = pc.fill_null(times, -(2**62)).to_numpy() // HOUR
         for hour in np.unique(hours).tolist():
             yield _partition(hour), batch.filter(pa.array(hours == hour))
 

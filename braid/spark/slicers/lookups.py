@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from braid.core.columns import NOTE
+from braid.core.times import now_micros
 from braid.home.paths import Home
 from braid.kernels.join.spec import JoinType
 from braid.plan.stages.base import LookupJoin, Plan, Stage
@@ -65,7 +65,7 @@ class _Fetch:
                 keys,
                 {column.name: column.column for column in self.lookup.columns},
                 inner=self.lookup.type is JoinType.INNER,
-                now_us=time.time_ns() // 1000,
+                now_us=now_micros(),
             )
             for field in added:
                 place = found.schema.get_field_index(field.name)

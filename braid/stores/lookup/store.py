@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 
 from braid.core.errors import StoreError
+from braid.core.times import now_micros
 from braid.log.layout import check_name
 from braid.stores.lookup.incoming import Rows
 from braid.stores.lookup.reader import CACHE_BYTES
@@ -100,4 +100,4 @@ class LookupStore:
 
 
 def _now_us() -> int:
-    return time.time_ns() // 1000
+    return now_micros()
