@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 
 from braid.core.config import parse_duration
 from braid.core.counters import Counters
-from braid.plan.stages.base import Sink
 from braid.core.times import now_micros
+from braid.plan.stages.base import Sink
 from braid.spark.schemas import arrow_schema
 from braid.spark.sinks.blocks import NotedWriter, WriterConfig
 from braid.stores.lookup import LookupStore, apply
