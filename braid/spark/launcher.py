@@ -7,61 +7,77 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypedDict
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StringType, StructField, StructType
 
-from braid.core.columns import HASH, KEY, NOTE, TIME
+from braid.core.columns import NOTE
 from braid.core.config import AppConfig
-from braid.core.connectors import SinkKind
 from braid.core.errors import ConfigError
-from braid.core.side import Side
 from braid.engine import dead_letters as deadletter
 from braid.engine.admission import AdmissionConfig
-from braid.engine.expressions import compile_columns
 from braid.engine.operator import JoinOperator
 from braid.engine.output_watermarks import JoinMarks, Marks, SlicerMarks
-from braid.engine.stepper import Direct, OperatorConfig
+from braid.engine.stepper import OperatorConfig
 from braid.home.control import SinkStart, StateLayout
 from braid.home.paths import AppHome
-from braid.kernels.join.spec import AnySpec, JoinSpec
 from braid.log.category import Category
-from braid.log.layout import shard_range
 from braid.log.log import Log
-from braid.plan.dependencies import (
-    declared_disorder,
-    paced_upper,
-    propagated_sides,
-    rescued_sides,
-    upstream_joins,
-)
 from braid.plan.kinds.join import JoinStage
 from braid.plan.kinds.slicer import SlicerStage
-from braid.plan.physical.kernel_spec import join_spec
-from braid.plan.stages.base import Plan, Sink, Stage
+from braid.plan.physical.joining import may_store_directly
+from braid.plan.physical.layout import layout
+from braid.plan.physical.operation import Facts
+from braid.plan.physical.slicing import may_read_whole_files
+from braid.plan.physical.targets import (
+    CategoryTarget,
+    LookupTarget,
+    TableTarget,
+    Target,
+    category_of,
+    relay_name,
+    target_of,
+)
+from braid.plan.stages.base import Plan, Stage
+from braid.spark.checkpoints import next_batch
 from braid.spark.operators.processor import RESULTS, StepProcessor, decode
 from braid.spark.operators.state_keys import state_keys
 from braid.spark.processes.session import activated
 from braid.spark.schemas import arrow_schema, spark_schema
-from braid.spark.sinks.blocks import BlockSink, WriterConfig
-from braid.spark.sinks.lookup_table import LaserSink, create_table, next_upsert
+from braid.spark.sinks.base import SinkConfig
+from braid.spark.sinks.blocks import BlocksConfig, BlockSink
+from braid.spark.sinks.lookup_table import LaserSink, LookupConfig, create_table, next_upsert
 from braid.spark.sinks.relay import relay
-from braid.spark.sinks.table import TableSink
+from braid.spark.sinks.table import TableConfig, TableSink
 from braid.spark.slicers.arrow_files import ArrowSlicer
-from braid.spark.slicers.catalyst import projected, sharded, slice_rows
-from braid.spark.slicers.lookups import check_tables, looked_up
+from braid.spark.slicers.catalyst import slice_rows
+from braid.spark.slicers.lookups import check_tables
+from braid.spark.slicers.post_join import direct, expressible, slice_results
 from braid.spark.sources.category import CategorySource
 from braid.spark.sources.inputs import Inputs
 from braid.spark.sources.steps import StepSource, StepSourceConfig
 
-_SINKS = {SinkKind.HIVE: TableSink, SinkKind.LASER: LaserSink}
-"""Sinks that are no categories; all others are, or are relayed from one."""
+_SINKS: dict[type[Target], type[DataSource]] = {
+    CategoryTarget: BlockSink,
+    TableTarget: TableSink,
+    LookupTarget: LaserSink,
+}
 _environment = threading.Lock()
 """Applications of one process share the environment that workers get."""
+
+
+class _Common(TypedDict):
+    """What the configurations of all sinks have in common."""
+
+    root: str
+    stage: str
+    dead_letter: str
+    metrics: str
+    buffered_file: str | None
 
 
 @dataclass(frozen=True)
@@ -86,7 +102,7 @@ class Launcher:
     home: AppHome
     plan: Plan
     options: AppConfig
-    built: dict[str, tuple[DataFrame, WriterConfig]] = field(default_factory=dict)
+    built: dict[str, tuple[DataFrame, SinkConfig]] = field(default_factory=dict)
 
     @property
     def log(self) -> Log:
@@ -109,19 +125,20 @@ class Launcher:
         with activated(self.session):
             self.built[stage.name] = self._build(stage)
 
-    def _build(self, stage: Stage) -> tuple[DataFrame, WriterConfig]:
+    def _build(self, stage: Stage) -> tuple[DataFrame, SinkConfig]:
+        check_tables(self.home.home, self.plan, stage)
         if isinstance(stage, JoinStage):
             return self._join(stage)
-        assert isinstance(stage, SlicerStage)
-        return self._slice(stage)
+        if isinstance(stage, SlicerStage):
+            return self._slice(stage)
+        raise ConfigError(f"Spark cannot run stage {stage.name!r}, a {stage.kind}")
 
     def _start(self, stage: Stage, available_now: bool) -> StreamingQuery:
         frame, config = self.built.pop(stage.name) if stage.name in self.built else self._build(stage)
-        if stage.sink.kind.connector.keyed:
-            kept = dict.fromkeys((*stage.sink.keys, *stage.sink.values, *filter(None, (config.time,)), NOTE))
-            frame = frame.select(*(f"`{name}`" for name in kept))
-        sink = _SINKS.get(stage.sink.kind, BlockSink)
-        writer = frame.writeStream.format(sink.name()).option("config", config.to_json())
+        target = self._target(stage)
+        if isinstance(target, LookupTarget):
+            frame = frame.select(*(f"`{name}`" for name in (*target.columns, NOTE)))
+        writer = frame.writeStream.format(_SINKS[type(target)].name()).option("config", config.to_json())
         return self._run(writer, stage.name, available_now)
 
     def relayed(self, stage: Stage) -> bool:
@@ -131,7 +148,7 @@ class Launcher:
     def relay(self, stage: Stage, show: Callable[[str], None]) -> StreamingQuery:
         """Start what passes a stage's rows on to its sink."""
         with activated(self.session):
-            category = self.log.open(self._target(stage))
+            category = self.log.open(category_of(self.plan.application, stage))
             inputs = Inputs(self.session, self.home.home.log_root, self.options.batch_rows)
             frame = inputs.category(category, category.schema.names)
             return self._run(relay(frame, stage.sink, show), relay_name(stage), available_now=False)
@@ -153,59 +170,69 @@ class Launcher:
 
     # -- frames -----------------------------------------------------------------------------------
 
-    def _slice(self, stage: SlicerStage) -> tuple[DataFrame, WriterConfig]:
+    def _slice(self, stage: SlicerStage) -> tuple[DataFrame, SinkConfig]:
         inputs = Inputs(self.session, self.home.home.log_root, self.options.batch_rows)
-        check_tables(self.home.home, self.plan, stage)
-        frame = slice_rows(stage, inputs, self.options, str(self.home.home.root))
-        config = self._sink(stage, frame.schema)
-        stored = inputs.parquet_schema(stage.source)
-        if stored is not None:
-            target = self.log.open(config.target).schema
-            slicer = ArrowSlicer.plan(stage, stored, target, self.options.max_future)
-            if slicer is not None:
-                return inputs.paths(stage.source), replace(config, slicer=slicer.to_dict(), copies={})
-        return frame.drop(*config.copies), config
+        plan = stage.operation(self.plan, self.options, Facts())
+        frame = slice_rows(stage, inputs, plan.required, self.options, str(self.home.home.root))
+        marks = SlicerMarks(stage.source.name, stage.watermarks) if stage.watermarks else None
+        config = self._sink(stage, frame.schema, marks)
+        slicer = self._arrow_slicer(stage, inputs, config)
+        plan = stage.operation(self.plan, self.options, Facts(expressible=slicer is not None))
+        if isinstance(config, BlocksConfig):
+            how = None if slicer is None else slicer.to_dict()
+            config = replace(config, slicer=how, copies=dict(plan.copies))
+        return inputs.paths(stage.source) if slicer else frame.drop(*dict(plan.copies)), config
 
-    def _join(self, stage: JoinStage) -> tuple[DataFrame, WriterConfig]:
-        root = self.home.home.log_root
-        check_tables(self.home.home, self.plan, stage)
-        shards, partitions = self._layout(stage)
-        spec = replace(join_spec(stage, self.options), carried=_carried(stage))
-        inputs = {Side.LEFT.value: stage.left, Side.RIGHT.value: stage.right}
+    def _arrow_slicer(self, stage: SlicerStage, inputs: Inputs, config: SinkConfig) -> ArrowSlicer | None:
+        """What slices whole files, if their types allow it."""
+        if not isinstance(config, BlocksConfig) or not may_read_whole_files(stage):
+            return None
+        stored = inputs.parquet_schema(stage.source)
+        if stored is None:
+            return None
+        target = self.log.open(config.category).schema
+        return ArrowSlicer.plan(stage, stored, target, self.options.max_future)
+
+    def _join(self, stage: JoinStage) -> tuple[DataFrame, SinkConfig]:
+        root, home, inputs = self.home.home.log_root, str(self.home.home.root), stage.reads()
+        plan = stage.operation(self.plan, self.options, self._facts(stage))
+        operator = JoinOperator(plan.spec, stage.broadcast)
+        joined = operator.output_schema({name: self.log.open(one).schema for name, one in inputs.items()})
+        schema = StructType([*spark_schema(joined).fields, StructField(NOTE, StringType())])
+        stored = slice_results(stage, self.session.createDataFrame([], schema), home).schema
+        buffered = str(self.home.control_file(stage.name, "buffered")) if plan.tells_buffered else None
+        sink = self._sink(stage, stored, _join_marks(stage), buffered)
         admission = AdmissionConfig(
             inputs,
-            paced_upper(stage),
+            plan.upper,
             self.options,
-            propagated_sides(self.plan, stage),
-            declared_disorder(self.plan, stage),
-            rescued_sides(stage, spec),
+            plan.propagated,
+            dict(plan.disorder),
+            plan.rescued,
             stage.pad_after,
         )
         source = StepSourceConfig(
             root=root,
             admission=admission,
-            state_keys=state_keys(shards, partitions),
+            state_keys=state_keys(plan.layout.shards, plan.layout.partitions),
             drain_file=str(self.home.control_file(stage.name, "drain")),
             status_file=str(self.home.control_file(stage.name, "pacing")),
-            held_files=self._held_files(stage, spec),
-            buffered_file=self._buffered_file(stage),
+            held_files={
+                side: tuple(str(self.home.control_file(join, "buffered")) for join in joins)
+                for side, joins in plan.held_by.items()
+            },
+            buffered_file=buffered,
         )
         references = (
             self.session.readStream.format(StepSource.name()).option("config", source.to_json()).load()
         )
-        self.session.conf.set("spark.sql.shuffle.partitions", partitions)
-        operator = JoinOperator(spec, stage.broadcast)
-        joined = operator.output_schema({name: self.log.open(one).schema for name, one in inputs.items()})
-        schema = StructType([*spark_schema(joined).fields, StructField(NOTE, StringType())])
-        sink = self._sink(stage, self._after(stage, self.session.createDataFrame([], schema)).schema)
-        config = OperatorConfig(
-            root,
-            inputs,
-            operator,
-            tuple(shard_range(shard, shards) for shard in range(shards)),
-            uuid.uuid4().hex,
-            self._direct(stage, sink, joined),
-        )
+        self.session.conf.set("spark.sql.shuffle.partitions", plan.layout.partitions)
+        own = None
+        if isinstance(sink, BlocksConfig) and may_store_directly(stage):
+            stored_as = self.log.open(sink.category).schema
+            if expressible(stage, joined, stored_as):
+                own = direct(stage, sink.category, self.options.chunk_rows)
+        config = OperatorConfig(root, inputs, operator, plan.layout.ranges, uuid.uuid4().hex, own)
         # Workers are pooled by their environment: one of its own keeps a join's cache where its shards are.
         # It is replaced, never changed: other threads may be handing it to the JVM at this moment.
         context = self.session.sparkContext
@@ -218,103 +245,70 @@ class Launcher:
                 )
             finally:
                 context.environment = shared
-        return self._after(stage, results.mapInArrow(decode, schema)), sink
+        return slice_results(stage, results.mapInArrow(decode, schema), home), sink
 
-    def _after(self, stage: JoinStage, rows: DataFrame) -> DataFrame:
-        """The post-join slicer."""
-        rows = looked_up(rows, stage.lookups, str(self.home.home.root))
-        if stage.filter is not None:
-            rows = rows.filter(F.col(NOTE).isNotNull() | F.expr(stage.filter))
-        return sharded(rows.select(*(projected(c) for c in stage.columns), F.col(NOTE)), stage.sink)
-
-    def _direct(self, stage: JoinStage, sink: WriterConfig, joined: pa.Schema) -> Direct | None:
-        """How workers store the join's results themselves, if they need nothing of Catalyst."""
-        if stage.filter is not None or stage.sink.shard_by is not None or stage.sink.kind in _SINKS:
-            return None
-        if stage.lookups:
-            return None
-        if compile_columns(stage.columns, joined, self.log.open(sink.target).schema) is None:
-            return None
-        return Direct(sink.target, stage.name, stage.columns, self.options.chunk_rows)
-
-    def _layout(self, stage: JoinStage) -> tuple[int, int]:
-        """Shards and state partitions of a join: as at its first start, since its state belongs to them.
+    def _facts(self, stage: JoinStage) -> Facts:
+        """What a join's plan depends on: its layout is that of its first start, which its state belongs to.
 
         Blocks may be sharded otherwise since then: a join reads ranges of hashes, whatever they were cut by.
         """
         path = self.home.control_file(stage.name, "state")
         stored = StateLayout.read(path)
         if stored is not None and self.home.checkpoint(stage.name).exists():
-            return stored.shards, stored.partitions
-        shards = 1 if stage.single_shard else self.options.shards
-        partitions = min(shards, max(1, _executors(self.session)))
-        StateLayout(shards=shards, partitions=partitions).write(path)
-        return shards, partitions
+            return Facts(layout=layout(stored.shards, stored.partitions))
+        facts = Facts(executors=_executors(self.session))
+        first = stage.operation(self.plan, self.options, facts).layout
+        StateLayout(shards=first.shards, partitions=first.partitions).write(path)
+        return facts
 
     # -- sinks ------------------------------------------------------------------------------------
 
-    def _sink(self, stage: Stage, schema: StructType) -> WriterConfig:
-        if stage.sink.kind.connector.filed:
-            target, first = str(self._table(stage.sink)), 0
-        elif stage.sink.kind.connector.keyed:
-            create_table(str(self.home.home.root), stage.sink, schema)
-            target, first = stage.sink.name, self._first_upsert(stage)
-        else:
-            category = self._category(stage, schema)
-            target, first = category.name, self._first_commit(stage, category)
-        return WriterConfig(
-            root=self.home.home.log_root,
-            stage=stage.name,
-            target=target,
-            dead_letter=self.home.dead_letter,
-            first_commit=first,
+    def _target(self, stage: Stage) -> Target:
+        return target_of(self.plan.application, stage, self.options)
+
+    def _sink(
+        self, stage: Stage, schema: StructType, marks: Marks | None, buffered_file: str | None = None
+    ) -> SinkConfig:
+        """Make the target of a stage, if it is new, and say how its sink writes there."""
+        target = self._target(stage)
+        common: _Common = {
+            "root": self.home.home.log_root,
+            "stage": stage.name,
+            "dead_letter": self.home.dead_letter,
+            "metrics": str(self.home.counts_folder),
+            "buffered_file": buffered_file,
+        }
+        if isinstance(target, TableTarget):
+            folder = Path(target.path).absolute() if target.path else self._warehouse / target.name
+            return TableConfig(**common, first_commit=0, folder=str(folder), time=target.time)
+        if isinstance(target, LookupTarget):
+            create_table(str(self.home.home.root), target, schema)
+            return LookupConfig(
+                **common,
+                first_commit=self._first_upsert(stage),
+                home=str(self.home.home.root),
+                table=target.name,
+                writer=self._writer_name(stage),
+                staging=str(self.home.root / "staging" / stage.name),
+                time=target.time,
+            )
+        columns = arrow_schema(StructType([field for field in schema.fields if field.name != NOTE]))
+        category = self.log.create(
+            target.name, columns, shards=target.shards, time_columns=target.time_columns
+        )
+        return BlocksConfig(
+            **common,
+            first_commit=self._first_commit(stage, category),
+            category=category.name,
             chunk_rows=self.options.chunk_rows,
-            metrics=str(self.home.counts_folder),
-            time=_table_time(stage, schema),
-            copies=_copies(stage) if isinstance(stage, SlicerStage) else {},
-            watermarks=_marks(stage),
-            buffered_file=self._buffered_file(stage),
-            home=str(self.home.home.root),
-            writer=self._writer_name(stage),
-            staging=str(self.home.root / "staging" / stage.name),
-            offsets=str(self.home.checkpoint(stage.name) / "offsets"),
-            bounded=isinstance(stage, SlicerStage) and stage.source.disorder is not None,
+            checkpoint=str(self.home.checkpoint(stage.name)),
+            watermarks=marks,
+            bounded=target.bounded,
         )
 
-    def _held_files(self, stage: JoinStage, spec: AnySpec) -> dict[str, tuple[str, ...]]:
-        """Where to see what upstream joins hold, of sides for which it must not come late."""
-        saved = spec.rescued if isinstance(spec, JoinSpec) else ()
-        return {
-            name: tuple(str(self.home.control_file(join.name, "buffered")) for join in joins)
-            for name, joins in upstream_joins(self.plan, stage).items()
-            if joins and name not in saved
-        }
-
-    def _buffered_file(self, stage: Stage) -> str | None:
-        """Where the sink of a join tells sources how many rows are buffered, if one wants to know."""
-        if not isinstance(stage, JoinStage):
-            return None
-        if self.options.max_buffered_rows is None and not stage.sink.internal:
-            return None
-        return str(self.home.control_file(stage.name, "buffered"))
-
-    def _category(self, stage: Stage, fields: StructType) -> Category:
-        schema = arrow_schema(StructType([field for field in fields.fields if field.name != NOTE]))
-        joined = isinstance(stage, SlicerStage) and stage.join_input is not None
-        times = (TIME,) if joined else tuple(f.name for f in fields.fields if _is_time(f))
-        shards = self.options.shards if HASH in schema.names else 1
-        return self.log.create(self._target(stage), schema, shards=shards, time_columns=times)
-
-    def _target(self, stage: Stage) -> str:
-        """The category that a stage writes: its sink's, or one to relay from."""
-        if stage.sink.kind.connector.relayed:
-            return f"{self.plan.application}.{relay_name(stage)}"
-        return stage.sink.name
-
-    def _table(self, sink: Sink) -> Path:
-        """The folder of a table."""
-        path = dict(sink.options).get("path")
-        return Path(path).absolute() if path else self.home.home.root / "warehouse" / sink.name
+    @property
+    def _warehouse(self) -> Path:
+        return self.home.home.root / "warehouse"
 
     def _first_commit(self, stage: Stage, category: Category) -> int:
         """The commit that micro-batch 0 of this checkpoint writes, or would have written."""
@@ -331,7 +325,7 @@ class Launcher:
         checkpoint = self.home.checkpoint(stage.name)
         if stored is not None and stored.target == target and checkpoint.exists():
             return stored.first_commit
-        first = following() - _next_batch(checkpoint)
+        first = following() - next_batch(checkpoint)
         SinkStart(target=target, first_commit=first).write(path)
         return first
 
@@ -339,64 +333,14 @@ class Launcher:
         return f"{self.plan.application}.{stage.name}"
 
 
-def relay_name(stage: Stage) -> str:
-    """Name of the query that relays a stage's rows."""
-    return f"{stage.name}.relay"
-
-
-def _marks(stage: Stage) -> Marks | None:
-    """Where the watermarks of a stage come from."""
-    if isinstance(stage, SlicerStage):
-        return SlicerMarks(stage.source.name, stage.watermarks) if stage.watermarks else None
-    assert isinstance(stage, JoinStage)
+def _join_marks(stage: JoinStage) -> JoinMarks | None:
     if not stage.watermarks:
         return None
     columns = tuple((c.column, c.side.value, c.input, c.lag) for c in stage.watermarks)
     return JoinMarks(stage.left, stage.right, (stage.lower, stage.upper), columns)
 
 
-def _carried(stage: JoinStage) -> tuple[tuple[Side, str], ...]:
-    """Time columns, besides those joined by, that hold back watermarks while they wait in a join."""
-    return tuple(dict.fromkeys((c.side, c.input) for c in stage.watermarks if c.input != TIME))
-
-
-def _copies(stage: SlicerStage) -> dict[str, str]:
-    """Columns of a slicer that are the same as one of its keys: they leave the JVM once."""
-    if stage.join_input is None:
-        return {}
-    keys = {(key.sql, key.type): f"{KEY}{number}" for number, key in enumerate(stage.join_input.keys)}
-    return {c.name: keys[c.sql, c.type] for c in stage.columns if (c.sql, c.type) in keys}
-
-
-def _table_time(stage: Stage, schema: StructType) -> str | None:
-    """The time column that a table is partitioned by, or that says which row of a key is newest.
-
-    It is the one that the table names, or the first one it has.
-    """
-    if stage.sink.kind not in _SINKS:
-        return None
-    times = [field.name for field in schema.fields if _is_time(field)]
-    named = dict(stage.sink.options).get("time")
-    if named is not None and named not in times:
-        raise ConfigError(
-            f"table {stage.sink.name!r} is partitioned by {named!r}, which is no timestamp of it",
-            hint=f"timestamps are: {', '.join(times) or 'none'}",
-        )
-    return named or next(iter(times), None)
-
-
-def _next_batch(checkpoint: Path) -> int:
-    """The micro-batch that a query will run next, by its checkpoint."""
-    folder = checkpoint / "commits"
-    done = [int(path.name) for path in folder.iterdir() if path.name.isdigit()] if folder.is_dir() else []
-    return max(done, default=-1) + 1
-
-
 def _executors(session: SparkSession) -> int:
     """Executors besides the driver."""
     context = session.sparkContext._jsc.sc()
     return int(context.getExecutorMemoryStatus().size()) - 1
-
-
-def _is_time(field: StructField) -> bool:
-    return field.dataType.typeName() in ("timestamp", "timestamp_ntz")

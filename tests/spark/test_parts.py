@@ -28,8 +28,9 @@ from braid.log.layout import commit_path
 from braid.log.records import Commit, seal_commit
 from braid.log.writer import write_file
 from braid.spark.operators.state_keys import murmur3, state_keys
-from braid.spark.sinks.blocks import BlockWriter, WriterConfig
-from braid.spark.sinks.table import TableWriter
+from braid.spark.sinks.base import SinkConfig
+from braid.spark.sinks.blocks import BlocksConfig, BlockWriter
+from braid.spark.sinks.table import TableConfig, TableWriter
 from braid.spark.sources.category import CategoryStreamReader, Piece
 from braid.spark.sources.steps import Reference, StepReader, StepSourceConfig
 
@@ -85,19 +86,17 @@ def test_letters_of_several_stages_are_published_once_each(home: Home) -> None:
     assert category.latest() == 2
 
 
-def config(home: Home, target: str, **more: object) -> WriterConfig:
+def config(home: Home, kind: type[SinkConfig], **more: object) -> SinkConfig:
     deadletter.create(home.log(), "app.dead_letter")
     values = {
         "root": home.log_root,
         "stage": "s",
-        "target": target,
         "dead_letter": "app.dead_letter",
         "first_commit": 0,
-        "chunk_rows": 100,
         "metrics": str(home.root / "metrics"),
         **more,
     }
-    return WriterConfig.from_json(WriterConfig(**values).to_json())
+    return kind.from_json(kind(**values).to_json())
 
 
 def noted(values: list[object], column: str = "a") -> pa.RecordBatch:
@@ -106,7 +105,7 @@ def noted(values: list[object], column: str = "a") -> pa.RecordBatch:
 
 def test_a_replayed_micro_batch_changes_nothing(home: Home) -> None:
     home.log().create("out", pa.schema([("a", pa.int64())]), shards=1, time_columns=())
-    writer = BlockWriter(config(home, "out"))
+    writer = BlockWriter(config(home, BlocksConfig, category="out", chunk_rows=100))
     writer.commit([writer.write(iter([noted([1, 2])])), writer.write(iter([]))], 0)
     writer.commit([writer.write(iter([noted([1, 2])]))], 0)
     category = home.log().open("out")
@@ -118,7 +117,7 @@ def test_a_replayed_micro_batch_changes_nothing(home: Home) -> None:
 def test_a_category_with_another_writer_is_noticed(home: Home) -> None:
     category = home.log().create("out", pa.schema([("a", pa.int64())]), shards=1, time_columns=())
     category.append(pa.table({"a": [7]}))
-    writer = BlockWriter(config(home, "out"))
+    writer = BlockWriter(config(home, BlocksConfig, category="out", chunk_rows=100))
     message = writer.write(iter([noted([1])]))
     with pytest.raises(LogError, match="somebody else"):
         writer.commit([message], 0)
@@ -126,7 +125,7 @@ def test_a_category_with_another_writer_is_noticed(home: Home) -> None:
 
 def test_tables_are_partitioned_by_hour_and_written_once(home: Home, tmp_path: Path) -> None:
     target = tmp_path / "table"
-    writer = TableWriter(config(home, str(target), time="at"))
+    writer = TableWriter(config(home, TableConfig, folder=str(target), time="at"))
     hour = 3_600_000_000
     times = pa.array([0, hour - 1, hour, None, 24 * hour], pa.timestamp("us", tz="UTC"))
     batch = pa.RecordBatch.from_pydict({"at": times, "n": [1, 2, 3, 4, 5], NOTE: pa.nulls(5, pa.string())})
@@ -147,7 +146,7 @@ def test_tables_are_partitioned_by_hour_and_written_once(home: Home, tmp_path: P
 
 def test_a_table_commit_that_was_cut_short_is_finished_by_the_replay(home: Home, tmp_path: Path) -> None:
     target = tmp_path / "table"
-    writer = TableWriter(config(home, str(target), time="at"))
+    writer = TableWriter(config(home, TableConfig, folder=str(target), time="at"))
     times = pa.array([0, 7_200_000_000], pa.timestamp("us", tz="UTC"))
     batch = pa.RecordBatch.from_pydict({"at": times, NOTE: pa.nulls(2, pa.string())})
     writer.commit([writer.write(iter([batch]))], 0)

@@ -1,168 +1,65 @@
-"""The sink of every query: stores rows, once per micro-batch, and with them letters and metrics."""
+"""Categories as sinks: rows become blocks of the log, one commit per micro-batch."""
 
 from __future__ import annotations
 
 import json
-import time
-from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import lru_cache
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceStreamArrowWriter,
-    DataSourceStreamWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSource, DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
 from braid.core.columns import TIME
-from braid.core.counters import Counters, merge
+from braid.core.counters import Counters
 from braid.core.errors import LogError
-from braid.engine import dead_letters as deadletter
-from braid.engine.counters import Counted
-from braid.engine.notes import Notes
 from braid.engine.output_watermarks import Marks, read_marks
 from braid.eventtime.arrival import by_bounds, by_median
-from braid.home.buffered import write_buffered
 from braid.log.log import Log
 from braid.log.records import FileEntry
 from braid.log.shared import fresh
 from braid.log.writer import write_file
+from braid.spark.checkpoints import offset_of
+from braid.spark.sinks.base import NotedWriter, SinkConfig
 from braid.spark.slicers.arrow_files import ArrowSlicer
 
 
-@dataclass(frozen=True)
-class WriterConfig:
-    """What a writer needs to know; travels as JSON in one option.
+@dataclass(frozen=True, kw_only=True)
+class BlocksConfig(SinkConfig):
+    """What the sink of a category needs to know.
 
     Parameters
     ----------
-    root
-        Root of the log.
-    stage
-        Name of the stage that writes.
-    target
-        Category, or folder of the table.
-    dead_letter
-        Category for letters.
-    first_commit
-        Commit that micro-batch 0 writes: a category may hold commits of an earlier checkpoint.
+    category
+        The category.
     chunk_rows
         Most rows per chunk.
-    metrics
-        Folder for what each micro-batch has counted.
-    time
-        Column that a table is partitioned by.
+    checkpoint
+        Where Spark writes down what each micro-batch reads, from which watermarks follow.
     watermarks
         Where the watermarks of what is written come from; None if there are none.
-    slicer
-        What an `ArrowSlicer` does with the files whose names come instead of rows.
     copies
         Columns that are the same as another one, and are added to the rows before they are stored.
-    buffered_file
-        Where to say how many rows a join buffers, if that has a limit.
-    home, writer, staging
-        Of a lookup table: the home, the name by which the table knows the writer, and a folder for files.
-    offsets
-        Where Spark writes down what each micro-batch reads.
+    slicer
+        What an `ArrowSlicer` does with the files whose names come instead of rows.
     bounded
         Whether it is declared how far the rows are out of order.
     """
 
-    root: str
-    stage: str
-    target: str
-    dead_letter: str
-    first_commit: int
+    category: str
     chunk_rows: int
-    metrics: str
-    time: str | None = None
+    checkpoint: str = ""
     watermarks: Marks | None = None
-    buffered_file: str | None = None
-    home: str = ""
-    writer: str = ""
-    staging: str = ""
     copies: dict[str, str] = field(default_factory=dict)
     slicer: dict[str, object] | None = None
-    offsets: str = ""
     bounded: bool = False
 
-    def to_json(self) -> str:
-        """The configuration as text."""
-        return json.dumps(asdict(self))
-
     @classmethod
-    def from_json(cls, text: str) -> WriterConfig:
+    def from_json(cls, text: str) -> Self:
         """Read back what `to_json` gave."""
         value = json.loads(text)
-        value["watermarks"] = read_marks(value["watermarks"])
-        return cls(**value)
-
-
-@dataclass
-class Written(WriterCommitMessage):
-    """What a task has stored, as JSON of its files and its letters, and what it has counted."""
-
-    stored: list[str]
-    letters: str | None
-    counts: Counters
-
-
-class NotedWriter(DataSourceStreamArrowWriter):
-    """Stores rows, letters and counters; subclasses say where rows go."""
-
-    def __init__(self, config: WriterConfig) -> None:
-        self._config = config
-
-    @abstractmethod
-    def store(self, batches: Iterator[pa.RecordBatch]) -> str:
-        """Store a task's rows where nobody sees them yet; JSON for `publish`. Runs on an executor."""
-
-    @abstractmethod
-    def publish(self, stored: Sequence[str], commit: int, counts: Counters) -> None:
-        """Make a micro-batch's rows visible, once, and add to its counters. Runs on the driver."""
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Run one task; the message is never None, which Spark cannot stand."""
-        started = time.perf_counter()
-        notes = Notes()
-        slicer = self._config.slicer
-        parts = [iterator] if slicer is None else ArrowSlicer.from_dict(slicer).files(iterator)
-        stored = [self.store(notes.strip(part)) for part in parts]
-        letters = None
-        if notes.letters:
-            category = fresh(self._config.root, self._config.dead_letter)
-            batch = deadletter.letters(self._config.stage, *notes.columns())
-            letters = deadletter.write(category, batch).to_json()
-        counts = merge(notes.counts)
-        counts.dead = notes.reasons()
-        if slicer is not None:
-            counts.rows_in, counts.files_in = notes.rows, len(stored)
-        counts.task_ms = [round((time.perf_counter() - started) * 1000)]
-        return Written([*stored, *notes.files], letters, counts)
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Publish a micro-batch: letters, rows, metrics. A replay finds what is there and adds nothing."""
-        config = self._config
-        tasks = [message for message in messages if isinstance(message, Written)]
-        commit = config.first_commit + batchId
-        entries = [FileEntry.from_json(task.letters) for task in tasks if task.letters]
-        if entries:
-            _dead_letters(config.root, config.dead_letter, config.stage).publish(commit, entries)
-        counts = merge(task.counts for task in tasks)
-        self.publish([text for task in tasks for text in task.stored], commit, counts)
-        if config.buffered_file is not None:
-            write_buffered(Path(config.buffered_file), counts.pending)
-        Counted(batchId, commit, time.time(), counts).write(Path(config.metrics), config.stage)
-
-
-@lru_cache(64)
-def _dead_letters(root: str, category: str, stage: str) -> deadletter.DeadLetters:
-    return deadletter.DeadLetters(fresh(root, category), stage)
+        return cls(**{**value, "watermarks": read_marks(value["watermarks"])})
 
 
 class BlockSink(DataSource):
@@ -175,16 +72,26 @@ class BlockSink(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """The writer of one streaming query."""
-        return BlockWriter(WriterConfig.from_json(self.options["config"]))
+        return BlockWriter(BlocksConfig.from_json(self.options["config"]))
 
 
-class BlockWriter(NotedWriter):
+class BlockWriter(NotedWriter[BlocksConfig]):
     """Stores rows as blocks of a category."""
+
+    def parts(self, batches: Iterator[pa.RecordBatch]) -> Iterable[Iterator[pa.RecordBatch]]:
+        """The rows as they come, or those of each file that is named."""
+        slicer = self._config.slicer
+        return [batches] if slicer is None else ArrowSlicer.from_dict(slicer).files(batches)
+
+    def count_read(self, counts: Counters, rows: int, parts: int) -> None:
+        """Spark knows only the names of files."""
+        if self._config.slicer is not None:
+            counts.rows_in, counts.files_in = rows, parts
 
     def store(self, batches: Iterator[pa.RecordBatch]) -> str:
         """Write one data file."""
         config = self._config
-        category = fresh(config.root, config.target)
+        category = fresh(config.root, config.category)
         copied = (_with_copies(batch, config.copies) for batch in batches)
         return write_file(category, config.stage, copied, config.chunk_rows).to_json()
 
@@ -192,7 +99,7 @@ class BlockWriter(NotedWriter):
         """Publish one commit; one that exists must be our own."""
         config = self._config
         entries = [FileEntry.from_json(text) for text in stored]
-        category = Log(config.root).open(config.target)
+        category = Log(config.root).open(config.category)
         marks = self._watermarks(commit, counts)
         won = category.publish(commit, entries, marks, order=_by_time(entries, bounded=config.bounded))
         if not won and commit >= category.first:
@@ -200,7 +107,7 @@ class BlockWriter(NotedWriter):
             if not all(name.startswith(f"{config.stage}-") for name in there.files):
                 raise LogError(
                     f"commit {commit} was written by somebody else",
-                    where=f"category {config.target}",
+                    where=f"category {config.category}",
                     hint="a category has one writer: give this table a category of its own",
                 )
         counts.rows_out = sum(entry.rows for entry in entries)
@@ -212,8 +119,7 @@ class BlockWriter(NotedWriter):
         config = self._config
         if config.watermarks is None:
             return {}
-        batch = Path(config.offsets) / str(commit - config.first_commit)
-        offset = json.loads(batch.read_text().splitlines()[-1])
+        offset = offset_of(config.checkpoint, commit - config.first_commit)
         return config.watermarks.of(config.root, offset, counts)
 
 

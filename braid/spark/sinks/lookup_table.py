@@ -5,23 +5,46 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
-from braid.core.config import parse_duration
 from braid.core.counters import Counters
 from braid.core.times import now_micros
-from braid.plan.stages.base import Sink
+from braid.plan.physical.targets import LookupTarget
 from braid.spark.schemas import arrow_schema
-from braid.spark.sinks.blocks import NotedWriter, WriterConfig
+from braid.spark.sinks.base import NotedWriter, SinkConfig
 from braid.stores.lookup import LookupStore, apply
 
 
+@dataclass(frozen=True, kw_only=True)
+class LookupConfig(SinkConfig):
+    """What the sink of a lookup table needs to know.
+
+    Parameters
+    ----------
+    home, table
+        The home that it belongs to, and its name.
+    writer
+        The name by which the table knows who writes.
+    staging
+        A folder for files that are yet to be upserted.
+    time
+        The column that says which row of a key is newest.
+    """
+
+    home: str
+    table: str
+    writer: str
+    staging: str
+    time: str | None = None
+
+
 class LaserSink(DataSource):
-    """Writes to a lookup table. Option: `config`, whose target is the table's name."""
+    """Writes to a lookup table. Option: `config`."""
 
     @classmethod
     def name(cls) -> str:
@@ -30,10 +53,10 @@ class LaserSink(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """The writer of one streaming query."""
-        return LaserWriter(WriterConfig.from_json(self.options["config"]))
+        return LaserWriter(LookupConfig.from_json(self.options["config"]))
 
 
-class LaserWriter(NotedWriter):
+class LaserWriter(NotedWriter[LookupConfig]):
     """Tasks put rows into files of their own; the driver applies them, since a table has one writer."""
 
     def store(self, batches: Iterator[pa.RecordBatch]) -> str:
@@ -61,7 +84,7 @@ class LaserWriter(NotedWriter):
         tables = [pa.ipc.open_file(pa.memory_map(str(file))).read_all() for file in files]
         done = apply(
             config.home,
-            config.target,
+            config.table,
             pa.concat_tables(tables) if tables else [],
             writer=config.writer,
             batch_id=commit,
@@ -76,15 +99,14 @@ class LaserWriter(NotedWriter):
         counts.null_keys = done.null_keys
 
 
-def create_table(home: str, sink: Sink, schema: StructType) -> None:
+def create_table(home: str, target: LookupTarget, schema: StructType) -> None:
     """The table of a sink, made on first use; one that exists gets new columns."""
     columns = arrow_schema(schema)
-    ttl = dict(sink.options).get("ttl")
     LookupStore(home).create(
-        sink.name,
-        pa.schema([columns.field(name) for name in sink.keys]),
-        pa.schema([columns.field(name) for name in sink.values]),
-        None if ttl is None else parse_duration(ttl),
+        target.name,
+        pa.schema([columns.field(name) for name in target.keys]),
+        pa.schema([columns.field(name) for name in target.values]),
+        target.ttl,
     )
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from braid.core.counters import Counters
 from braid.core.times import HOUR
-from braid.spark.sinks.blocks import NotedWriter, WriterConfig
+from braid.spark.sinks.base import NotedWriter, SinkConfig
 
 _NO_TIME = "dt=__HIVE_DEFAULT_PARTITION__/hour=__HIVE_DEFAULT_PARTITION__"
 _STAGING = "_staging"
@@ -25,8 +26,16 @@ _STAGING = "_staging"
 _COMMITS = "_commits"
 
 
+@dataclass(frozen=True, kw_only=True)
+class TableConfig(SinkConfig):
+    """What the sink of a table needs to know: its folder, and the column that it is partitioned by."""
+
+    folder: str
+    time: str | None = None
+
+
 class TableSink(DataSource):
-    """Writes to a table. Option: `config`, whose target is the table's folder."""
+    """Writes to a table. Option: `config`."""
 
     @classmethod
     def name(cls) -> str:
@@ -35,15 +44,15 @@ class TableSink(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """The writer of one streaming query."""
-        return TableWriter(WriterConfig.from_json(self.options["config"]))
+        return TableWriter(TableConfig.from_json(self.options["config"]))
 
 
-class TableWriter(NotedWriter):
+class TableWriter(NotedWriter[TableConfig]):
     """Stores rows as Parquet files; a commit file, created once, says which of them are the table's."""
 
     def store(self, batches: Iterator[pa.RecordBatch]) -> str:
         """Write one staged file per event hour."""
-        staging = Path(self._config.target) / _STAGING
+        staging = Path(self._config.folder) / _STAGING
         files: dict[str, tuple[Path, pq.ParquetWriter]] = {}
         rows = 0
         try:
@@ -64,7 +73,7 @@ class TableWriter(NotedWriter):
 
     def publish(self, stored: Sequence[str], commit: int, counts: Counters) -> None:
         """Name the files of a micro-batch in a commit file, then move them into the table."""
-        root = Path(self._config.target)
+        root = Path(self._config.folder)
         parts = [json.loads(text) for text in stored]
         moves = {
             name: f"{partition}/{self._config.stage}-{commit:08d}-{task:05d}.parquet"

@@ -17,13 +17,13 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from braid.core.columns import FILE_CLOCK, FILE_PATH, HASH, KEY, NOTE, TIME
-from braid.core.connectors import SourceKind
 from braid.core.errors import LogError
 from braid.core.json_rows import json_rows
 from braid.engine.expressions import compile_column
 from braid.engine.notes import KEEP, note_array
 from braid.eventtime.validity import INVALID_TIME, Validity, classify, words_of
 from braid.log.hashing import hash_rows
+from braid.plan.physical.slicing import may_read_whole_files
 
 if TYPE_CHECKING:
     from braid.plan.kinds.slicer import SlicerStage
@@ -62,14 +62,9 @@ class ArrowSlicer:
     ) -> ArrowSlicer | None:
         """The slicer of a stage that reads files with the schema `stored`; None if it needs Catalyst."""
         extra = stage.join_input
-        if extra is None or extra.live is not None or stage.filter is not None or not extra.keys:
+        if extra is None or not may_read_whole_files(stage):
             return None
-        if stage.lookups:
-            return None
-        if stage.source.kind is not SourceKind.FILES or stage.source.format != "parquet":
-            return None
-        types = {column.name: column.type for column in stage.source.columns}
-        if types.get(extra.time.sql) != "timestamp" or stored.field(extra.time.sql).type != _MICROS:
+        if stored.field(extra.time.sql).type != _MICROS:
             return None
         columns = {column.name: column.sql for column in stage.columns}
         keys = {f"{KEY}{number}": key.sql for number, key in enumerate(extra.keys)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
@@ -19,9 +19,11 @@ from braid.spark.sources.inputs import Inputs
 from braid.spark.sources.parse import RAW
 
 
-def slice_rows(stage: SlicerStage, inputs: Inputs, options: AppConfig, home: str) -> DataFrame:
+def slice_rows(
+    stage: SlicerStage, inputs: Inputs, required: Sequence[str], options: AppConfig, home: str
+) -> DataFrame:
     """The rows that a slicer writes, with `__note`; for a join also hash, time, keys and live flag."""
-    frame = looked_up(inputs.open(stage.source, _required(stage)), stage.lookups, home)
+    frame = looked_up(inputs.open(stage.source, required), stage.lookups, home)
     if stage.filter is not None:
         dropped = F.col(NOTE).startswith(DROP + SEPARATOR)
         frame = frame.filter(F.coalesce(dropped, F.lit(False)) | F.expr(stage.filter))
@@ -73,11 +75,3 @@ def _micros(time: Projection) -> SparkColumn:
     if time.type in ("bigint", "int", "long"):
         return value.cast("bigint")
     return F.unix_micros(value.cast("timestamp"))
-
-
-def _required(stage: SlicerStage) -> list[str]:
-    """Columns that a record cannot do without: those that its key is computed from."""
-    if stage.join_input is None:
-        return []
-    words = {word.lower() for key in stage.join_input.keys for word in re.findall(r"\w+", key.sql)}
-    return [column.name for column in stage.source.columns if column.name.lower() in words]

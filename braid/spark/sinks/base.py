@@ -1,0 +1,129 @@
+"""What all sinks do: store rows, once per micro-batch, and with them letters and counters."""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Generic, Self, TypeVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from braid.core.counters import Counters, merge
+from braid.engine import dead_letters as deadletter
+from braid.engine.counters import Counted
+from braid.engine.notes import Notes
+from braid.home.buffered import write_buffered
+from braid.log.records import FileEntry
+from braid.log.shared import fresh
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkConfig:
+    """What every sink needs to know; travels as JSON in one option.
+
+    Parameters
+    ----------
+    root
+        Root of the log.
+    stage
+        Name of the stage that writes.
+    dead_letter
+        Category for letters.
+    first_commit
+        Commit that micro-batch 0 writes: a target may hold commits of an earlier checkpoint.
+    metrics
+        Folder for what each micro-batch has counted.
+    buffered_file
+        Where to say how many rows an operator buffers, if others want to know.
+    """
+
+    root: str
+    stage: str
+    dead_letter: str
+    first_commit: int
+    metrics: str
+    buffered_file: str | None = None
+
+    def to_json(self) -> str:
+        """The configuration as text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read back what `to_json` gave."""
+        return cls(**json.loads(text))
+
+
+Config = TypeVar("Config", bound=SinkConfig)
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What a task has stored, as JSON of its files and its letters, and what it has counted."""
+
+    stored: list[str]
+    letters: str | None
+    counts: Counters
+
+
+class NotedWriter(DataSourceStreamArrowWriter, Generic[Config]):
+    """Stores rows, letters and counters; subclasses say where rows go."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+
+    @abstractmethod
+    def store(self, batches: Iterator[pa.RecordBatch]) -> str:
+        """Store a task's rows where nobody sees them yet; JSON for `publish`. Runs on an executor."""
+
+    @abstractmethod
+    def publish(self, stored: Sequence[str], commit: int, counts: Counters) -> None:
+        """Make a micro-batch's rows visible, once, and add to its counters. Runs on the driver."""
+
+    def parts(self, batches: Iterator[pa.RecordBatch]) -> Iterable[Iterator[pa.RecordBatch]]:
+        """The rows of a task, in parts that are stored apart."""
+        return [batches]
+
+    def count_read(self, counts: Counters, rows: int, parts: int) -> None:
+        """Count what a task has read, if Spark cannot know it."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Run one task; the message is never None, which Spark cannot stand."""
+        started = time.perf_counter()
+        notes = Notes()
+        stored = [self.store(notes.strip(part)) for part in self.parts(iterator)]
+        letters = None
+        if notes.letters:
+            category = fresh(self._config.root, self._config.dead_letter)
+            batch = deadletter.letters(self._config.stage, *notes.columns())
+            letters = deadletter.write(category, batch).to_json()
+        counts = merge(notes.counts)
+        counts.dead = notes.reasons()
+        self.count_read(counts, notes.rows, len(stored))
+        counts.task_ms = [round((time.perf_counter() - started) * 1000)]
+        return Written([*stored, *notes.files], letters, counts)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Publish a micro-batch: letters, rows, metrics. A replay finds what is there and adds nothing."""
+        config = self._config
+        tasks = [message for message in messages if isinstance(message, Written)]
+        commit = config.first_commit + batchId
+        entries = [FileEntry.from_json(task.letters) for task in tasks if task.letters]
+        if entries:
+            _dead_letters(config.root, config.dead_letter, config.stage).publish(commit, entries)
+        counts = merge(task.counts for task in tasks)
+        self.publish([text for task in tasks for text in task.stored], commit, counts)
+        if config.buffered_file is not None:
+            write_buffered(Path(config.buffered_file), counts.pending)
+        Counted(batchId, commit, time.time(), counts).write(Path(config.metrics), config.stage)
+
+
+@lru_cache(64)
+def _dead_letters(root: str, category: str, stage: str) -> deadletter.DeadLetters:
+    return deadletter.DeadLetters(fresh(root, category), stage)
