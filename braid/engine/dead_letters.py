@@ -9,7 +9,7 @@ import pyarrow as pa
 from braid.core.times import now_micros
 from braid.log.category import Category
 from braid.log.log import Log
-from braid.log.records import FileEntry
+from braid.log.records import FileEntry, Origin
 from braid.log.writer import write_file
 
 SCHEMA = pa.schema(
@@ -45,14 +45,14 @@ def write(category: Category, batch: pa.RecordBatch) -> FileEntry:
 class DeadLetters:
     """Publishes the letters of one stage, once per micro-batch.
 
-    Many stages write to one category, so commits cannot be numbered by a stage's micro-batches. Instead each
-    commit carries its stage and the number of the stage's own commit, by which a replay is known.
+    Many stages write to one category, so commits cannot be numbered by a stage's micro-batches. Instead the
+    origin of each commit is its stage and the number of the stage's own commit, by which a replay is known.
     """
 
     def __init__(self, category: Category, stage: str) -> None:
         self._category = category
         self._reader = category.reader()
-        self._mark = f"commit:{stage}"
+        self._stage = stage
         self._seen = category.first - 1
         self._last = -1
 
@@ -64,12 +64,14 @@ class DeadLetters:
             latest = self._catch_up()
             if number <= self._last:
                 return False
-            if self._category.publish(latest + 1, entries, {self._mark: number}):
+            if self._category.publish(latest + 1, entries, origin=Origin(self._stage, number)):
                 return True
 
     def _catch_up(self) -> int:
         latest = self._category.latest()
         for number in range(max(self._seen + 1, self._category.first), latest + 1):
-            self._last = max(self._last, self._reader.commit(number).watermarks.get(self._mark, -1))
+            origin = self._reader.commit(number).origin
+            if origin is not None and origin.writer == self._stage:
+                self._last = max(self._last, origin.number)
         self._seen = latest
         return latest

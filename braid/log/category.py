@@ -13,7 +13,7 @@ from braid.core.times import now_micros
 from braid.log import retention
 from braid.log.layout import CATEGORY_FILE, commit_path, data_path
 from braid.log.reader import Reader
-from braid.log.records import FileEntry, seal_commit
+from braid.log.records import FileEntry, Origin, seal_commit
 from braid.log.schema import Settings
 from braid.log.storage import Storage
 from braid.log.writer import CHUNK_ROWS, write_file
@@ -85,6 +85,7 @@ class Category:
         watermarks: Mapping[str, int] = _NONE,
         wall_time: int | None = None,
         order: Sequence[int] | None = None,
+        origin: Origin | None = None,
     ) -> bool:
         """Make files a commit, all or nothing; False, and nothing changes, if the commit exists already.
 
@@ -102,6 +103,8 @@ class Category:
         order
             Chunk numbers, as they run through the files, in the order in which chunks are to be read: tasks
             that ran side by side have no order of arrival among them.
+        origin
+            Of a category with many writers: which one this is, and its own number of the commit.
         """
         self.refresh()  # a copy that has not heard of retention would take a removed commit for a new one
         if commit < self.first or self.storage.exists(commit_path(commit)):
@@ -123,7 +126,8 @@ class Category:
                     hint="it was removed or swept; write it again, or sweep with a longer grace period",
                 )
         now = now_micros() if wall_time is None else wall_time
-        return self.storage.create(commit_path(commit), seal_commit(commit, entries, watermarks, now, order))
+        record = seal_commit(commit, entries, watermarks, now, order, origin)
+        return self.storage.create(commit_path(commit), record)
 
     def append(
         self,

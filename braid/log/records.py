@@ -85,6 +85,14 @@ class FileEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Who wrote a commit of a category that has many writers, and under which number of its own."""
+
+    writer: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """One published commit: everything about its rows but the rows."""
 
@@ -94,6 +102,7 @@ class Commit:
     chunks: tuple[Chunk, ...]
     watermarks: Mapping[str, int]
     files: Mapping[str, FileEntry] = field(repr=False)
+    origin: Origin | None = None
 
     @classmethod
     def unseal(cls, data: bytes, commit: int, where: str) -> Commit:
@@ -115,7 +124,8 @@ class Commit:
         if "order" in record:
             chunks = [replace(chunks[number], index=index) for index, number in enumerate(record["order"])]
         rows = sum(chunk.rows for chunk in chunks)
-        return cls(commit, record["wall_time"], rows, tuple(chunks), record["watermarks"], files)
+        watermarks, origin = _unpack_origin(record)
+        return cls(commit, record["wall_time"], rows, tuple(chunks), watermarks, files, origin)
 
 
 def seal_commit(
@@ -124,6 +134,7 @@ def seal_commit(
     watermarks: Mapping[str, int],
     wall_time: int,
     order: Sequence[int] | None = None,
+    origin: Origin | None = None,
 ) -> bytes:
     """A commit record as it is stored.
 
@@ -139,6 +150,8 @@ def seal_commit(
     }
     if order is not None:
         record["order"] = list(order)
+    if origin is not None:
+        record["origin"] = (origin.writer, origin.number)
     return seal(record)
 
 
@@ -163,6 +176,22 @@ class _CommitRecord(TypedDict):
     watermarks: dict[str, int]
     files: list[_FileRecord]
     order: NotRequired[list[int]]
+    origin: NotRequired[tuple[str, int]]
+
+
+_OLD_ORIGIN = "commit:"
+"""Before commits had an origin, it was a watermark of a column of this name and the writer's."""
+
+
+def _unpack_origin(record: _CommitRecord) -> tuple[dict[str, int], Origin | None]:
+    """Watermarks and origin of a commit, however old it is."""
+    watermarks = dict(record["watermarks"])
+    if "origin" in record:
+        writer, number = record["origin"]
+        return watermarks, Origin(writer, number)
+    for name in [name for name in watermarks if name.startswith(_OLD_ORIGIN)]:
+        return {}, Origin(name.removeprefix(_OLD_ORIGIN), watermarks[name])
+    return watermarks, None
 
 
 def _pack_file(entry: FileEntry) -> _FileRecord:
