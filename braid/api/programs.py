@@ -14,6 +14,7 @@ from braid.plan.logical.lower import lower
 from braid.plan.logical.planner import rewrite
 from braid.plan.serialise import dumps, loads
 from braid.plan.show.explain import explain_mermaid, explain_text
+from braid.plan.show.physical import explain_physical
 from braid.plan.show.pql import print_rewritten
 from braid.plan.stages.base import Plan
 from braid.plan.update.diff import Diff, replay_text
@@ -73,6 +74,7 @@ FORMATS: dict[str, Callable[[Compiled], str]] = {
     "json": lambda compiled: dumps(compiled.plan) + "\n",
     "mermaid": lambda compiled: explain_mermaid(compiled.plan),
     "pql": lambda compiled: print_rewritten(compiled.rewritten),
+    "physical": lambda compiled: explain_physical(compiled.plan),
 }
 """The forms in which `explain` shows a plan."""
 

@@ -25,6 +25,7 @@ class Format(StrEnum):
     JSON = "json"
     MERMAID = "mermaid"
     PQL = "pql"
+    PHYSICAL = "physical"
 
 
 def register(app: typer.Typer) -> None:
