@@ -20,6 +20,7 @@ _TRANSIENT = (
 )
 """What Spark says when a query may just as well be tried again."""
 _TRIES = 5
+"""Failures in a row, without a micro-batch between them, after which the query has failed for good."""
 
 
 class Supervised:
@@ -29,8 +30,9 @@ class Supervised:
         self._start = start
         self._log = log
         self._tries = 0
+        self._reached = -1
         self._lock = threading.Lock()
-        self.query = self._first()
+        self.query = self._begin()
 
     def process_available(self) -> None:
         """Wait until what is there has been processed."""
@@ -49,15 +51,14 @@ class Supervised:
         error = self.query.exception()
         return None if error is None or self._again(error) else error
 
-    def _first(self) -> StreamingQuery:
+    def _begin(self) -> StreamingQuery:
+        """Start the query, as often as that may help."""
         while True:
             try:
                 return self._start()
             except PySparkException as error:
-                self._tries += 1
-                if self._tries == _TRIES or not _transient(error):
+                if not self._may_retry(error):
                     raise
-                self._log.warning("query started again", cause=_transient(error), tries=self._tries)
 
     def _retry(self, call: Callable[[StreamingQuery], object]) -> None:
         while True:
@@ -69,15 +70,36 @@ class Supervised:
                     raise
 
     def _again(self, error: PySparkException) -> bool:
+        """Start the query again if it has ended with something that passes."""
         with self._lock:
             if self.query.isActive:
                 return True
-            if self._tries == _TRIES or not _transient(error):
+            done = _last_batch(self.query)
+            if done > self._reached:
+                # It got ahead since it failed last: these are not failures in a row.
+                self._reached, self._tries = done, 0
+            if not self._may_retry(error):
                 return False
-            self._tries += 1
-            self._log.warning("query started again", cause=_transient(error), tries=self._tries)
-            self.query = self._start()
+            try:
+                self.query = self._begin()
+            except PySparkException:
+                return False
             return True
+
+    def _may_retry(self, error: PySparkException) -> bool:
+        cause = _transient(error)
+        if cause is None or self._tries == _TRIES:
+            return False
+        self._tries += 1
+        self._log.warning("query started again", cause=cause, tries=self._tries)
+        return True
+
+
+def _last_batch(query: StreamingQuery) -> int:
+    """The last micro-batch that a query is known to have done; -1 if there is none."""
+    return max(
+        (one["batchId"] for one in query.recentProgress if "addBatch" in one["durationMs"]), default=-1
+    )
 
 
 def _transient(error: PySparkException) -> str | None:
