@@ -17,7 +17,7 @@ from braid.log.shared import reader
 
 
 @dataclass(frozen=True)
-class SlicerMarks:
+class SlicerWatermarks:
     """Watermarks that a slicer passes on.
 
     Parameters
@@ -42,7 +42,7 @@ class SlicerMarks:
 
 
 @dataclass(frozen=True)
-class JoinMarks:
+class JoinWatermarks:
     """Watermarks of the event times in a join's output.
 
     Parameters
@@ -89,14 +89,14 @@ class JoinMarks:
         return log.commit(number).watermarks.get(column) if number >= log.first else None
 
 
-Marks = SlicerMarks | JoinMarks
+OutputWatermarks = SlicerWatermarks | JoinWatermarks
 
 
-def read_marks(value: Mapping[str, Any] | None) -> Marks | None:
+def read_watermarks(value: Mapping[str, Any] | None) -> OutputWatermarks | None:
     """Read back what `dataclasses.asdict` gave, from JSON."""
     if value is None:
         return None
     columns = tuple(tuple(column) for column in value["columns"])
     if "source" in value:
-        return SlicerMarks(value["source"], columns)
-    return JoinMarks(value["left"], value["right"], tuple(value["bounds"]), columns)
+        return SlicerWatermarks(value["source"], columns)
+    return JoinWatermarks(value["left"], value["right"], tuple(value["bounds"]), columns)

@@ -18,10 +18,10 @@ from pyspark.sql.types import StringType, StructField, StructType
 from braid.core.columns import NOTE
 from braid.core.config import AppConfig
 from braid.core.errors import ConfigError
-from braid.engine import dead_letters as deadletter
+from braid.engine import dead_letters
 from braid.engine.admission import AdmissionConfig
 from braid.engine.operator import JoinOperator
-from braid.engine.output_watermarks import JoinMarks, Marks, SlicerMarks
+from braid.engine.output_watermarks import JoinWatermarks, OutputWatermarks, SlicerWatermarks
 from braid.engine.stepper import OperatorConfig
 from braid.home.control import SinkStart, StateLayout
 from braid.home.paths import AppHome
@@ -50,7 +50,7 @@ from braid.spark.processes.session import activated
 from braid.spark.schemas import arrow_schema, spark_schema
 from braid.spark.sinks.base import SinkConfig
 from braid.spark.sinks.blocks import BlocksConfig, BlockSink
-from braid.spark.sinks.lookup_table import LaserSink, LookupConfig, create_table, next_upsert
+from braid.spark.sinks.lookup_table import LookupConfig, LookupTableSink, create_table, next_upsert
 from braid.spark.sinks.relay import relay
 from braid.spark.sinks.table import TableConfig, TableSink
 from braid.spark.slicers.arrow_files import ArrowSlicer
@@ -64,7 +64,7 @@ from braid.spark.sources.steps import StepSource, StepSourceConfig
 _SINKS: dict[type[Target], type[DataSource]] = {
     CategoryTarget: BlockSink,
     TableTarget: TableSink,
-    LookupTarget: LaserSink,
+    LookupTarget: LookupTableSink,
 }
 _environment = threading.Lock()
 """Applications of one process share the environment that workers get."""
@@ -111,9 +111,9 @@ class Launcher:
 
     def prepare(self) -> None:
         """Register sources and sinks, and make the category of dead letters."""
-        for source in (CategorySource, StepSource, BlockSink, TableSink, LaserSink):
+        for source in (CategorySource, StepSource, BlockSink, TableSink, LookupTableSink):
             self.session.dataSource.register(source)
-        deadletter.create(self.log, self.home.dead_letter)
+        dead_letters.create(self.log, self.home.dead_letter)
 
     def start(self, stage: Stage, *, available_now: bool = False) -> StreamingQuery:
         """Start a stage; with `available_now` it ends by itself once it has read what is there."""
@@ -174,7 +174,7 @@ class Launcher:
         inputs = Inputs(self.session, self.home.home.log_root, self.options.batch_rows)
         plan = stage.operation(self.plan, self.options, Facts())
         frame = slice_rows(stage, inputs, plan.required, self.options, str(self.home.home.root))
-        marks = SlicerMarks(stage.source.name, stage.watermarks) if stage.watermarks else None
+        marks = SlicerWatermarks(stage.source.name, stage.watermarks) if stage.watermarks else None
         config = self._sink(stage, frame.schema, marks)
         slicer = self._arrow_slicer(stage, inputs, config)
         plan = stage.operation(self.plan, self.options, Facts(expressible=slicer is not None))
@@ -267,7 +267,11 @@ class Launcher:
         return target_of(self.plan.application, stage, self.options)
 
     def _sink(
-        self, stage: Stage, schema: StructType, marks: Marks | None, buffered_file: str | None = None
+        self,
+        stage: Stage,
+        schema: StructType,
+        marks: OutputWatermarks | None,
+        buffered_file: str | None = None,
     ) -> SinkConfig:
         """Make the target of a stage, if it is new, and say how its sink writes there."""
         target = self._target(stage)
@@ -333,11 +337,11 @@ class Launcher:
         return f"{self.plan.application}.{stage.name}"
 
 
-def _join_marks(stage: JoinStage) -> JoinMarks | None:
+def _join_marks(stage: JoinStage) -> JoinWatermarks | None:
     if not stage.watermarks:
         return None
     columns = tuple((c.column, c.side.value, c.input, c.lag) for c in stage.watermarks)
-    return JoinMarks(stage.left, stage.right, (stage.lower, stage.upper), columns)
+    return JoinWatermarks(stage.left, stage.right, (stage.lower, stage.upper), columns)
 
 
 def _executors(session: SparkSession) -> int:

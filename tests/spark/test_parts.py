@@ -17,7 +17,7 @@ from braid.core.counters import Counters
 from braid.core.errors import LogError
 from braid.core.positions import Position
 from braid.core.times import MAX_TIME
-from braid.engine import dead_letters as deadletter
+from braid.engine import dead_letters
 from braid.engine.admission import AdmissionConfig
 from braid.engine.notes import DROP, Notes, counts_note, note_array
 from braid.engine.offsets import OperatorOffset
@@ -69,25 +69,25 @@ def test_note_arrays_read_back() -> None:
 
 
 def test_letters_of_several_stages_are_published_once_each(home: Home) -> None:
-    category = deadletter.create(home.log(), "app.dead_letter")
+    category = dead_letters.create(home.log(), "app.dead_letter")
 
     def entry(stage: str) -> object:
         text = pa.array(["x"])
-        return deadletter.write(category, deadletter.letters(stage, text, text, text))
+        return dead_letters.write(category, dead_letters.letters(stage, text, text, text))
 
-    first = deadletter.DeadLetters(category, "a")
-    second = deadletter.DeadLetters(category, "b")
+    first = dead_letters.DeadLetters(category, "a")
+    second = dead_letters.DeadLetters(category, "b")
     assert first.publish(3, [entry("a")])
     assert second.publish(0, [entry("b")])
     assert not first.publish(3, [entry("a")])
-    restarted = deadletter.DeadLetters(home.log().open("app.dead_letter"), "a")
+    restarted = dead_letters.DeadLetters(home.log().open("app.dead_letter"), "a")
     assert not restarted.publish(3, [entry("a")])
     assert restarted.publish(4, [entry("a")])
     assert category.latest() == 2
 
 
 def config(home: Home, kind: type[SinkConfig], **more: object) -> SinkConfig:
-    deadletter.create(home.log(), "app.dead_letter")
+    dead_letters.create(home.log(), "app.dead_letter")
     values = {
         "root": home.log_root,
         "stage": "s",

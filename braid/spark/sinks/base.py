@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from braid.core.counters import Counters, merge
-from braid.engine import dead_letters as deadletter
+from braid.engine import dead_letters
 from braid.engine.counters import Counted
 from braid.engine.notes import Notes
 from braid.home.buffered import write_buffered
@@ -101,8 +101,8 @@ class NotedWriter(DataSourceStreamArrowWriter, Generic[Config]):
         letters = None
         if notes.letters:
             category = fresh(self._config.root, self._config.dead_letter)
-            batch = deadletter.letters(self._config.stage, *notes.columns())
-            letters = deadletter.write(category, batch).to_json()
+            batch = dead_letters.letters(self._config.stage, *notes.columns())
+            letters = dead_letters.write(category, batch).to_json()
         counts = merge(notes.counts)
         counts.dead = notes.reasons()
         self.count_read(counts, notes.rows, len(stored))
@@ -125,5 +125,5 @@ class NotedWriter(DataSourceStreamArrowWriter, Generic[Config]):
 
 
 @lru_cache(64)
-def _dead_letters(root: str, category: str, stage: str) -> deadletter.DeadLetters:
-    return deadletter.DeadLetters(fresh(root, category), stage)
+def _dead_letters(root: str, category: str, stage: str) -> dead_letters.DeadLetters:
+    return dead_letters.DeadLetters(fresh(root, category), stage)

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from braid.core.columns import TIME
 from braid.core.counters import Counters
 from braid.core.errors import LogError
-from braid.engine.output_watermarks import Marks, read_marks
+from braid.engine.output_watermarks import OutputWatermarks, read_watermarks
 from braid.eventtime.arrival import by_bounds, by_median
 from braid.log.log import Log
 from braid.log.records import FileEntry
@@ -50,7 +50,7 @@ class BlocksConfig(SinkConfig):
     category: str
     chunk_rows: int
     checkpoint: str = ""
-    watermarks: Marks | None = None
+    watermarks: OutputWatermarks | None = None
     copies: dict[str, str] = field(default_factory=dict)
     slicer: dict[str, object] | None = None
     bounded: bool = False
@@ -59,7 +59,7 @@ class BlocksConfig(SinkConfig):
     def from_json(cls, text: str) -> Self:
         """Read back what `to_json` gave."""
         value = json.loads(text)
-        return cls(**{**value, "watermarks": read_marks(value["watermarks"])})
+        return cls(**{**value, "watermarks": read_watermarks(value["watermarks"])})
 
 
 class BlockSink(DataSource):

@@ -43,7 +43,7 @@ class LookupConfig(SinkConfig):
     time: str | None = None
 
 
-class LaserSink(DataSource):
+class LookupTableSink(DataSource):
     """Writes to a lookup table. Option: `config`."""
 
     @classmethod
@@ -53,10 +53,10 @@ class LaserSink(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """The writer of one streaming query."""
-        return LaserWriter(LookupConfig.from_json(self.options["config"]))
+        return LookupTableWriter(LookupConfig.from_json(self.options["config"]))
 
 
-class LaserWriter(NotedWriter[LookupConfig]):
+class LookupTableWriter(NotedWriter[LookupConfig]):
     """Tasks put rows into files of their own; the driver applies them, since a table has one writer."""
 
     def store(self, batches: Iterator[pa.RecordBatch]) -> str:

@@ -18,7 +18,7 @@ from braid.core.positions import Position
 from braid.core.times import MAX_TIME, SECOND
 from braid.engine.admission import AdmissionConfig
 from braid.engine.offsets import OperatorOffset
-from braid.engine.output_watermarks import JoinMarks, SlicerMarks, read_marks
+from braid.engine.output_watermarks import JoinWatermarks, SlicerWatermarks, read_watermarks
 from braid.engine.waiting import PATIENCE, Full, padding_due
 from braid.eventtime.offset import InputOffset, Offset
 from braid.home.paths import Home
@@ -182,13 +182,13 @@ def test_a_carried_watermark_is_held_back_by_what_is_buffered(home: Home) -> Non
     home.log().create("returns", SCHEMA, shards=1)
     chain.publish(0, [], {TIME: 100, "order": 70})
     chain.publish(1, [], {TIME: 140, "order": 90})
-    marks = JoinMarks(
+    marks = JoinWatermarks(
         "chain",
         "returns",
         (0, 30),
         (("d", "left", TIME, 0), ("o", "left", "order", 50), ("r", "right", TIME, 0)),
     )
-    assert read_marks(json.loads(json.dumps(vars(marks)))) == marks
+    assert read_watermarks(json.loads(json.dumps(vars(marks)))) == marks
 
     def of(commit: int, left: int, right: int, **held: int) -> dict[str, int]:
         sides = {"left": (commit, left), "right": (-1, right)}
@@ -211,8 +211,8 @@ def test_a_slicer_passes_on_the_watermarks_of_what_it_has_read_whole(home: Home)
     source = home.log().create("source", SCHEMA, shards=1)
     source.publish(0, [], {"o": 5, "d": 6})
     source.publish(1, [], {"o": 7, "d": 8})
-    marks = SlicerMarks("source", ((TIME, "d"), ("order", "o"), ("other", "gone")))
-    assert read_marks(json.loads(json.dumps(vars(marks)))) == marks
+    marks = SlicerWatermarks("source", ((TIME, "d"), ("order", "o"), ("other", "gone")))
+    assert read_watermarks(json.loads(json.dumps(vars(marks)))) == marks
     assert marks.of(home.log_root, {"commit": 0, "chunk": 3}, Counters()) == {}
     assert marks.of(home.log_root, {"commit": 1, "chunk": 3}, Counters()) == {TIME: 6, "order": 5}
     assert marks.of(home.log_root, {"commit": 2, "chunk": 0}, Counters()) == {TIME: 8, "order": 7}
