@@ -117,3 +117,17 @@ def test_it_is_compared(plan: Plan) -> None:
     assert [(c.kind, c.verdict.value) for c in diff(plan, wider).changes] == [("stage.changed", "replayed")]
     assert [c.kind for c in diff(without, plan).changes] == ["stage.added", "table.added"]
     assert [c.kind for c in diff(plan, without).changes] == ["stage.removed", "table.removed"]
+
+
+def test_the_summary_of_a_join_is_its_title_without_the_name() -> None:
+    plan = compile_text("""
+      CREATE APPLICATION app;
+      CREATE INPUT TABLE l (k bigint, t timestamp) FROM SCRIBE("l") TIME t;
+      CREATE INPUT TABLE r (k bigint, t timestamp) FROM SCRIBE("r") TIME t;
+      CREATE VIEW j AS SELECT l.k AS k FROM l LEFT JOIN r ON l.k = r.k
+        AND r.t BETWEEN l.t AND l.t + INTERVAL '1 minute';
+      CREATE TABLE out AS SELECT * FROM j STORAGE SCRIBE(category = "out");
+    """).plan
+    stage = plan.stages[-1]
+    assert stage.title() == "left join j, match all"
+    assert stage.summary() == "left join, match all"

@@ -184,7 +184,7 @@ class JoinStage(Stage):
 
     def summary(self) -> str:
         """`left join, match all`."""
-        return words.title(self).replace(f" {self.name}", "")
+        return words.summary(self)
 
     def tree(self, outline: Outline) -> Node:
         """The join between its post-join slicer and its two slicers."""

@@ -34,10 +34,21 @@ _PARTNERS = {
 
 def title(stage: JoinStage) -> str:
     """`left join v, match all`, `inner time-series join v`."""
+    kind, rest = _title(stage)
+    return f"{kind} {stage.name}{rest}"
+
+
+def summary(stage: JoinStage) -> str:
+    """The title without the name: `left join, match all`."""
+    return "".join(_title(stage))
+
+
+def _title(stage: JoinStage) -> tuple[str, str]:
+    """What stands before and after the name in a title."""
     if stage.series is not None:
-        return f"{stage.type.value} {_KINDS[stage.series]} join {stage.name}"
+        return f"{stage.type.value} {_KINDS[stage.series]} join", ""
     once = ", each right row once" if stage.consume else ""
-    return f"{stage.type.value} join {stage.name}, match {stage.match.value}{once}"
+    return f"{stage.type.value} join", f", match {stage.match.value}{once}"
 
 
 def matching(stage: JoinStage) -> str:
