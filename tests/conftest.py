@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
 from hypothesis import Phase, settings
+
+from braid.home.paths import Home
 
 # Explaining a failure costs minutes and rarely says more than the shrunk example. The gate tries the same
 # examples every time, so that it judges the change and not the dice; everybody else rolls them.
@@ -15,3 +20,24 @@ settings.register_profile(
     phases=[p for p in Phase if p is not Phase.explain],
 )
 settings.load_profile("braid")
+
+QUICK = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+}
+"""Queries of a few hundred rows are over before compiled code has paid for its compilation."""
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[object]:
+    """One Spark session for all tests: starting one takes longer than most tests do."""
+    from braid.spark.processes.session import open_session
+
+    session = open_session(master="local[2,4]", settings=QUICK)
+    yield session
+    session.sparkContext.stop()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home.at(tmp_path / "home")

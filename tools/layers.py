@@ -32,7 +32,7 @@ LAYERS = {
     "home": "paths of a home, and the typed records of a run",
     "plan": "typed query → frozen stages: rewrite rules, physical plan, explain, update rules",
     "lang": "PQL text → typed query: syntax, names, types",
-    "kernels": "joins over Arrow blocks: pure NumPy and Arrow",
+    "kernels": "joins and other operators over Arrow blocks: pure NumPy and Arrow",
     "eventtime": "stream time, pacing, validity: pure functions; clocks are passed in",
     "log": "categories, commits, chunks, blocks, retention",
     "core": "words that every layer uses: sides, positions, times, errors, options, logging",

@@ -99,8 +99,8 @@ class Monitor:
                 f"{side} {_clock(counted.stream_time)} lag {_lag(batch.lag_ms.get(side))}"
                 for side, counted in inputs.items()
             ]
-            pending, window = (batch.counters.input(side).pending for side in Side)
-            parts.append(f"pending {pending:,} window {window:,}")
+            held = (f"{counted.pending:,} {name}" for name, counted in inputs.items())
+            parts.append(f"held {', '.join(held)}")
         return " | ".join([*parts, *handle.paused])
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from braid.core.columns import LIVE, TIME
 from braid.core.positions import Position
 from braid.core.times import MIN_TIME
-from braid.engine.operator import OperatorSpec
+from braid.kernels.operator import OperatorSpec
 from braid.log.layout import HashRange
 from braid.log.reader import Reader
 

@@ -42,54 +42,56 @@ class SlicerWatermarks:
 
 
 @dataclass(frozen=True)
-class JoinWatermarks:
-    """Watermarks of the event times in a join's output.
+class OperatorWatermarks:
+    """Watermarks of the event times in an operator's output.
 
     Parameters
     ----------
-    left, right
-        The categories that it reads.
+    inputs
+        The categories that it reads, by the names of its inputs.
     bounds
-        Its lower and upper bound.
+        Of a join: its lower and upper bound. None for an operator that emits rows once stream time has
+        passed them.
     columns
-        What it writes, with the side and the column that it comes from, and how far that may lie before
-        the side's event time.
+        What it writes, with the input and the column that it comes from, and how far that may lie before
+        the input's event time.
     """
 
-    left: str
-    right: str
-    bounds: tuple[int, int]
+    inputs: Mapping[str, str]
+    bounds: tuple[int, int] | None
     columns: tuple[tuple[str, str, str, int], ...]
 
     def of(self, root: str, offset: Mapping[str, Any], counts: Counters) -> dict[str, int]:
-        """Each is the lesser of what came in with the last commit and of what waits in the join.
+        """Each is the lesser of what came in with the last commit and of what waits in the operator.
 
         Of what waits, the shards have told the least value, or it follows from the stream times.
         """
         inputs = OperatorOffset.from_json(offset).at.inputs
-        left, right = (inputs[side].stream_time for side in Side)
-        times = dict(zip(Side, output_watermarks(left, right, *self.bounds), strict=True))
+        times = {name: one.stream_time for name, one in inputs.items()}
+        if self.bounds is not None:
+            held = output_watermarks(times[Side.LEFT], times[Side.RIGHT], *self.bounds)
+            times = dict(zip(Side, held, strict=True))
         marks = {}
-        for column, side, origin, lag in self.columns:
-            mark = shift_time(times[Side(side)], -lag)
+        for column, name, origin, lag in self.columns:
+            mark = shift_time(times[name], -lag)
             if origin != TIME:
-                came = self._incoming(root, side, inputs[side].position, origin)
+                came = self._incoming(root, name, inputs[name].position, origin)
                 if came is None:
                     continue
-                mark = min(came, max(mark, counts.input(side).held.get(origin, MAX_TIME)))
+                mark = min(came, max(mark, counts.input(name).held.get(origin, MAX_TIME)))
             marks[column] = mark
         return marks
 
-    def _incoming(self, root: str, side: str, at: Position, column: str) -> int | None:
-        """The watermark of the last commit of a side that has been admitted whole."""
-        log = reader(root, self.left if side == Side.LEFT else self.right)
+    def _incoming(self, root: str, name: str, at: Position, column: str) -> int | None:
+        """The watermark of the last commit of an input that has been admitted whole."""
+        log = reader(root, self.inputs[name])
         number = at.commit
         if number >= log.first and at.chunk + 1 < len(log.commit(number).chunks):
             number -= 1
         return log.commit(number).watermarks.get(column) if number >= log.first else None
 
 
-OutputWatermarks = SlicerWatermarks | JoinWatermarks
+OutputWatermarks = SlicerWatermarks | OperatorWatermarks
 
 
 def read_watermarks(value: Mapping[str, Any] | None) -> OutputWatermarks | None:
@@ -99,4 +101,5 @@ def read_watermarks(value: Mapping[str, Any] | None) -> OutputWatermarks | None:
     columns = tuple(tuple(column) for column in value["columns"])
     if "source" in value:
         return SlicerWatermarks(value["source"], columns)
-    return JoinWatermarks(value["left"], value["right"], tuple(value["bounds"]), columns)
+    bounds = value["bounds"]
+    return OperatorWatermarks(value["inputs"], None if bounds is None else (bounds[0], bounds[1]), columns)

@@ -21,13 +21,13 @@ from braid.core.positions import Position
 from braid.engine.blocks import LogBlocks
 from braid.engine.expressions import compile_columns
 from braid.engine.notes import DROP, FILE, counts_note, note_array, text_note
-from braid.engine.operator import Operator, OperatorSpec
-from braid.kernels.join.blocks import BlockSource
+from braid.kernels.blocks import BlockSource
+from braid.kernels.operator import Operator, OperatorSpec
 from braid.kernels.step import Output, Step
 from braid.log.layout import ALL_HASHES, HashRange
 from braid.log.shared import fresh, reader
 from braid.log.writer import write_file
-from braid.plan.names import is_special
+from braid.plan.names import carried_name
 from braid.plan.stages.base import Projection
 
 BLOB_ROWS = 65_536
@@ -278,8 +278,8 @@ def _lost(lost: pa.Table, blocks: LogBlocks) -> pa.Array:
 
 def _readable(rows: pa.RecordBatch) -> pa.RecordBatch:
     """The payload of rows, under the names that the program knows."""
-    names = [name for name in rows.schema.names if not is_special(name)]
-    plain = [name.removeprefix("__left_").removeprefix("__right_") for name in names]
+    names = [name for name in rows.schema.names if not name.startswith("__")]
+    plain = [carried_name(name) for name in names]
     return pa.RecordBatch.from_arrays([rows.column(name) for name in names], names=plain)
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from braid.core.counters import Counters
-from braid.core.side import Side
 from braid.kernels.arrays import Ints
 
 SCHEMA = pa.schema(
@@ -47,7 +46,7 @@ class Lost:
         self._counts = counts
         self._batches: list[pa.RecordBatch] = []
 
-    def add(self, side: Side, loss: Loss, refs: tuple[Ints, Ints, Ints], matches: Ints) -> None:
+    def add(self, side: str, loss: Loss, refs: tuple[Ints, Ints, Ints], matches: Ints) -> None:
         """Note rows, given by commit, chunk and row within the block."""
         size = len(matches)
         lost = self._counts.inputs[side].lost

@@ -11,10 +11,12 @@ from braid.lang.names.definitions import check_name
 from braid.lang.names.event_times import event_times, time_column
 from braid.lang.names.lookups import check_stored
 from braid.lang.names.on_clauses import build_joins, condition, relation
+from braid.lang.names.operator_calls import build_call
 from braid.lang.names.resolve import Names, ResolvedSelect, resolve_names
 from braid.lang.names.scope import relations_of
 from braid.lang.names.series import refuse_neighbours
 from braid.lang.query import (
+    AnySelect,
     Application,
     Column,
     InputTable,
@@ -187,7 +189,7 @@ class _Builder:
         lists = read_record(syntax.storage, [item.name for item in select.items], self._report)
         return None if lists is None else Storage(kind, name, options, shard_by, *lists)
 
-    def _select(self, name: Name, select: ResolvedSelect) -> Select | JoinSelect | None:
+    def _select(self, name: Name, select: ResolvedSelect) -> AnySelect | None:
         if not select.sound or name.text in self._types.faulty:
             return None
         columns = tuple(
@@ -202,6 +204,8 @@ class _Builder:
         )
         source = relation(select.syntax.source, select.tables)
         where = tuple(condition(part) for part in select.where)
+        if select.call is not None:
+            return build_call(select, select.call, columns, where, self._times.get, self._report)
         built = build_joins(select, self._times.get, self._report)
         if built is None:
             return None

@@ -143,6 +143,11 @@ def _select(
             for side in (part.expression.args.get("this"), part.expression.args.get("expression")):
                 if isinstance(side, exp.Column):
                     typer.expect(side, "timestamp", "MATCH_CONDITION")
+    if select.call is not None:
+        for key in select.call.keys:
+            typer.of(key)
+        if select.call.time is not None:
+            typer.expect(select.call.time, "timestamp", "ORDER BY")
     for part in select.where:
         typer.expect(part.expression, "boolean", "WHERE")
     outputs: dict[Key, Term] = {}

@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from braid.core.connectors import SinkKind, SourceKind
 from braid.kernels.join.spec import JoinType, MatchMode, SeriesMode
+from braid.lang.operators.declaration import Declaration
 from braid.lang.source import SourceText, Span
 
 
@@ -283,6 +284,11 @@ class Select:
     where: tuple[Condition, ...] = ()
     lookups: tuple[Lookup, ...] = ()
 
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        """The one stream that it reads."""
+        return (self.source,)
+
 
 @dataclass(frozen=True)
 class JoinSelect:
@@ -302,11 +308,52 @@ class JoinSelect:
 
 
 @dataclass(frozen=True)
+class OperatorSelect:
+    """What an operator leaves of the rows of one relation; `where` is applied to that.
+
+    Parameters
+    ----------
+    operator
+        How it is called.
+    keys
+        Rows with equal keys belong together; NULLs are equal.
+    time
+        The event time, a timestamp.
+    lengths
+        Its arguments by name, in microseconds.
+    """
+
+    source: Relation
+    operator: Declaration
+    keys: tuple[exp.Expr, ...]
+    time: exp.Expr
+    lengths: tuple[tuple[str, int], ...]
+    columns: tuple[OutputColumn, ...]
+    span: Span
+    where: tuple[Condition, ...] = ()
+
+    @property
+    def lookups(self) -> tuple[Lookup, ...]:
+        """None: a view over it may have some."""
+        return ()
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        """The one that it reads."""
+        return (self.source,)
+
+
+AnySelect = Select | JoinSelect | OperatorSelect
+Stateful = JoinSelect | OperatorSelect
+"""What needs a query of its own, with slicers before it."""
+
+
+@dataclass(frozen=True)
 class View:
     """`CREATE VIEW name AS ...`."""
 
     name: str
-    select: Select | JoinSelect
+    select: AnySelect
     span: Span
 
     @property
@@ -346,7 +393,7 @@ class Table:
     """`CREATE TABLE name AS ... STORAGE ...`."""
 
     name: str
-    select: Select | JoinSelect
+    select: AnySelect
     storage: Storage
     span: Span
 

@@ -27,6 +27,7 @@ OPERAND = "op__"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEYWORDS = frozenset(Spark.tokenizer_class.KEYWORDS)
 _KEY = re.compile(r"key(\d+)__")
+_RAW = re.compile(r"in_(?:left|right)__(.*)")
 _RESERVED = re.compile(rf"in_(left|right|previous|next)__.*|{OPERAND}.*|{TIME}|{LIVE}|{_KEY.pattern}")
 
 
@@ -40,6 +41,12 @@ def quote(name: str) -> str:
 def raw(side: Side, column: str) -> str:
     """A column of one side that is carried through the join as it is."""
     return f"in_{side.value}__{column}"
+
+
+def carried_name(column: str) -> str:
+    """The name that the program knows a column of a join's or operator's input by."""
+    found = _RAW.fullmatch(column)
+    return found[1] if found else column
 
 
 def neighbour(which: Neighbour, column: str) -> str:
@@ -95,9 +102,9 @@ def chain_view(view: str, position: int) -> str:
     return f"{view}__{position}"
 
 
-def slicer_view(view: str, side: Side) -> str:
-    """The statement that holds what one slicer of a join view computes."""
-    return f"{view}__{side.value}"
+def slicer_view(view: str, input_: str) -> str:
+    """The statement that holds what the slicer of one input of a join or operator computes."""
+    return f"{view}__{input_}"
 
 
 def join_view(view: str) -> str:
@@ -105,14 +112,24 @@ def join_view(view: str) -> str:
     return f"{view}__join"
 
 
+def operator_view(view: str) -> str:
+    """The statement that holds only the operator itself."""
+    return f"{view}__operator"
+
+
+def owner(view: str) -> str:
+    """The view that a statement with only a join or operator was a part of."""
+    return view.removesuffix(join_view("")).removesuffix(operator_view(""))
+
+
 def writer(statement: str) -> str:
     """The table that writes a statement's rows to a category of the application."""
     return f"{statement}__rows"
 
 
-def category(application: str, name: str, side: Side | None = None) -> str:
-    """A category of the application: the rows of a view, or the input of one side of a join view."""
-    return f"{application}.{name}.{side.value}" if side else f"{application}.{name}"
+def category(application: str, name: str, input_: str | None = None) -> str:
+    """A category of the application: the rows of a view, or an input of a join or operator."""
+    return f"{application}.{name}.{input_}" if input_ else f"{application}.{name}"
 
 
 def column_name(column: exp.Column) -> str:

@@ -20,19 +20,17 @@ from braid.core.config import AppConfig
 from braid.core.errors import ConfigError
 from braid.engine import dead_letters
 from braid.engine.admission import AdmissionConfig
-from braid.engine.operator import JoinOperator
-from braid.engine.output_watermarks import JoinWatermarks, OutputWatermarks, SlicerWatermarks
+from braid.engine.output_watermarks import OperatorWatermarks, OutputWatermarks, SlicerWatermarks
 from braid.engine.stepper import OperatorConfig
 from braid.home.control import SinkStart, StateLayout
 from braid.home.paths import AppHome
 from braid.log.category import Category
 from braid.log.log import Log
-from braid.plan.kinds.join import JoinStage
 from braid.plan.kinds.slicer import SlicerStage
-from braid.plan.physical.joining import may_store_directly
 from braid.plan.physical.layout import layout
 from braid.plan.physical.operation import Facts
 from braid.plan.physical.slicing import may_read_whole_files
+from braid.plan.physical.stepping import Stepping, may_store_directly
 from braid.plan.physical.targets import (
     CategoryTarget,
     LookupTarget,
@@ -127,11 +125,7 @@ class Launcher:
 
     def _build(self, stage: Stage) -> tuple[DataFrame, SinkConfig]:
         check_tables(self.home.home, self.plan, stage)
-        if isinstance(stage, JoinStage):
-            return self._join(stage)
-        if isinstance(stage, SlicerStage):
-            return self._slice(stage)
-        raise ConfigError(f"Spark cannot run stage {stage.name!r}, a {stage.kind}")
+        return self._slice(stage) if isinstance(stage, SlicerStage) else self._operate(stage)
 
     def _start(self, stage: Stage, available_now: bool) -> StreamingQuery:
         frame, config = self.built.pop(stage.name) if stage.name in self.built else self._build(stage)
@@ -193,15 +187,16 @@ class Launcher:
         target = self.log.open(config.category).schema
         return ArrowSlicer.plan(stage, stored, target, self.options.max_future)
 
-    def _join(self, stage: JoinStage) -> tuple[DataFrame, SinkConfig]:
+    def _operate(self, stage: Stage) -> tuple[DataFrame, SinkConfig]:
         root, home, inputs = self.home.home.log_root, str(self.home.home.root), stage.reads()
-        plan = stage.operation(self.plan, self.options, self._facts(stage))
-        operator = JoinOperator(plan.spec, stage.broadcast)
-        joined = operator.output_schema({name: self.log.open(one).schema for name, one in inputs.items()})
-        schema = StructType([*spark_schema(joined).fields, StructField(NOTE, StringType())])
+        plan = self._stepping(stage, self._facts(stage))
+        emitted = plan.operator.output_schema(
+            {name: self.log.open(one).schema for name, one in inputs.items()}
+        )
+        schema = StructType([*spark_schema(emitted).fields, StructField(NOTE, StringType())])
         stored = slice_results(stage, self.session.createDataFrame([], schema), home).schema
         buffered = str(self.home.control_file(stage.name, "buffered")) if plan.tells_buffered else None
-        sink = self._sink(stage, stored, _join_marks(stage), buffered)
+        sink = self._sink(stage, stored, _watermarks(stage, plan), buffered)
         admission = AdmissionConfig(
             inputs,
             plan.upper,
@@ -209,7 +204,7 @@ class Launcher:
             plan.propagated,
             dict(plan.disorder),
             plan.rescued,
-            stage.pad_after,
+            plan.pad_after,
         )
         source = StepSourceConfig(
             root=root,
@@ -230,10 +225,10 @@ class Launcher:
         own = None
         if isinstance(sink, BlocksConfig) and may_store_directly(stage):
             stored_as = self.log.open(sink.category).schema
-            if expressible(stage, joined, stored_as):
+            if expressible(stage, emitted, stored_as):
                 own = direct(stage, sink.category, self.options.chunk_rows)
-        config = OperatorConfig(root, inputs, operator, plan.layout.ranges, uuid.uuid4().hex, own)
-        # Workers are pooled by their environment: one of its own keeps a join's cache where its shards are.
+        config = OperatorConfig(root, inputs, plan.operator, plan.layout.ranges, uuid.uuid4().hex, own)
+        # Workers are pooled by their environment: one of its own keeps a stage's cache where its shards are.
         # It is replaced, never changed: other threads may be handing it to the JVM at this moment.
         context = self.session.sparkContext
         with _environment:
@@ -247,17 +242,23 @@ class Launcher:
                 context.environment = shared
         return slice_results(stage, results.mapInArrow(decode, schema), home), sink
 
-    def _facts(self, stage: JoinStage) -> Facts:
-        """What a join's plan depends on: its layout is that of its first start, which its state belongs to.
+    def _stepping(self, stage: Stage, facts: Facts) -> Stepping:
+        operation = stage.operation(self.plan, self.options, facts)
+        if not isinstance(operation, Stepping):
+            raise ConfigError(f"Spark cannot run stage {stage.name!r}, a {stage.kind}")
+        return operation
 
-        Blocks may be sharded otherwise since then: a join reads ranges of hashes, whatever they were cut by.
+    def _facts(self, stage: Stage) -> Facts:
+        """What an operator's plan depends on: its layout is that of its first start, as its state is.
+
+        Blocks may be sharded otherwise since then: it reads ranges of hashes, whatever they were cut by.
         """
         path = self.home.control_file(stage.name, "state")
         stored = StateLayout.read(path)
         if stored is not None and self.home.checkpoint(stage.name).exists():
             return Facts(layout=layout(stored.shards, stored.partitions))
         facts = Facts(executors=_executors(self.session))
-        first = stage.operation(self.plan, self.options, facts).layout
+        first = self._stepping(stage, facts).layout
         StateLayout(shards=first.shards, partitions=first.partitions).write(path)
         return facts
 
@@ -337,11 +338,11 @@ class Launcher:
         return f"{self.plan.application}.{stage.name}"
 
 
-def _join_marks(stage: JoinStage) -> JoinWatermarks | None:
-    if not stage.watermarks:
+def _watermarks(stage: Stage, plan: Stepping) -> OperatorWatermarks | None:
+    if not plan.times:
         return None
-    columns = tuple((c.column, c.side.value, c.input, c.lag) for c in stage.watermarks)
-    return JoinWatermarks(stage.left, stage.right, (stage.lower, stage.upper), columns)
+    columns = tuple((c.column, str(c.side), c.input, c.lag) for c in plan.times)
+    return OperatorWatermarks(stage.reads(), plan.bounds, columns)
 
 
 def _executors(session: SparkSession) -> int:

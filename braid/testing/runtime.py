@@ -12,9 +12,9 @@ from braid.engine.admission import Admission, AdmissionConfig, Admitted, Facts
 from braid.engine.inputs import InputLog
 from braid.engine.notes import Notes
 from braid.engine.offsets import OperatorOffset
-from braid.engine.operator import OperatorSpec
 from braid.engine.stepper import OperatorConfig, Stepper
 from braid.eventtime.pacing import PacingConfig
+from braid.kernels.operator import OperatorSpec
 from braid.kernels.step import Step
 from braid.log.layout import shard_range
 from braid.log.shared import reader

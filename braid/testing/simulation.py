@@ -22,8 +22,8 @@ from braid.core.errors import ConfigError
 from braid.core.side import Side
 from braid.core.times import HOUR, MAX_TIME, MIN_TIME, MINUTE
 from braid.engine.admission import AdmissionConfig, Facts
-from braid.engine.operator import JoinOperator
 from braid.engine.stepper import unpack_state
+from braid.kernels.join.operator import JoinOperator
 from braid.kernels.join.spec import JoinSpec, JoinType, MatchMode, OutputColumn
 from braid.kernels.state import decode
 from braid.kernels.step import Step

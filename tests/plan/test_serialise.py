@@ -97,7 +97,7 @@ def test_expressions_survive(expression: str) -> None:
     ("change", "message"),
     [
         ({"schema_version": 99}, "schema version 99"),
-        ({"stages": [{"stage": "sorter"}]}, "must be one of slicer, join"),
+        ({"stages": [{"stage": "sorter"}]}, "must be one of deduplicate, join, slicer"),
         ({"stages": [{"stage": "join"}]}, "lacks the field 'residual'"),
         ({"stages": 3}, "must be a list"),
         ({"application": None}, "must be text"),

@@ -19,9 +19,9 @@ from braid.core.times import SECOND
 from braid.engine.admission import AdmissionConfig, Facts
 from braid.engine.notes import Notes
 from braid.engine.offsets import OperatorOffset
-from braid.engine.operator import JoinOperator
 from braid.engine.stepper import OperatorConfig
 from braid.home.paths import Home
+from braid.kernels.join.operator import JoinOperator
 from braid.kernels.join.spec import (
     JoinSpec,
     JoinType,

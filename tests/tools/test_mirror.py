@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
-OTHERS = {"tools", "examples"}
-"""Folders of tests about what is not in the package."""
+OTHERS = {"tools", "examples", "operators"}
+"""Folders of tests about what is not in the package, or, as operators are, in several of its layers."""
 
 
 def test_folders_of_tests_are_folders_of_the_package() -> None:

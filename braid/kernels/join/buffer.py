@@ -12,8 +12,9 @@ from braid.core.positions import Position
 from braid.core.side import Side
 from braid.core.times import MIN_TIME
 from braid.kernels.arrays import Flags, Ints, Mask
-from braid.kernels.join.blocks import BlockStore, parse
+from braid.kernels.blocks import BlockStore
 from braid.kernels.join.pairs import near
+from braid.kernels.join.parse import parse
 from braid.kernels.join.runs import EMPTY, Run, merge, probe
 from braid.kernels.join.spec import JoinSpec
 

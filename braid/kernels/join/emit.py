@@ -10,7 +10,7 @@ import pyarrow as pa
 from braid.core.errors import SchemaError
 from braid.core.side import Side
 from braid.kernels.arrays import Ints
-from braid.kernels.join.blocks import BlockStore
+from braid.kernels.blocks import BlockStore
 from braid.kernels.join.spec import AnySpec, JoinSpec
 
 DISTANCE_BUCKETS = 64

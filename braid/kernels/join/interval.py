@@ -20,7 +20,7 @@ from braid.core.positions import Position
 from braid.core.side import Side
 from braid.core.times import FAR, MIN_TIME
 from braid.kernels.arrays import Ints
-from braid.kernels.join.blocks import BlockSource, BlockStore
+from braid.kernels.blocks import BlockSource, BlockStore
 from braid.kernels.join.buffer import EVICTED, GONE, MATCHED, PADDED, Buffer
 from braid.kernels.join.caps import overflow
 from braid.kernels.join.consume import assign

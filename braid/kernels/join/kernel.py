@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from braid.core.side import Side
-from braid.kernels.join.blocks import BlockSource
+from braid.kernels.blocks import BlockSource
 from braid.kernels.join.interval import IntervalJoin
 from braid.kernels.join.series import SeriesJoin
 from braid.kernels.join.spec import AnySpec, JoinSpec

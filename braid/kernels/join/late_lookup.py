@@ -9,8 +9,9 @@ from braid.core.columns import HASH
 from braid.core.positions import Position
 from braid.core.side import Side
 from braid.kernels.arrays import Ints
-from braid.kernels.join.blocks import BlockSource, BlockStore, parse
+from braid.kernels.blocks import BlockSource, BlockStore
 from braid.kernels.join.pairs import Pairs, batched, near, reach, verify, window, within
+from braid.kernels.join.parse import parse
 from braid.kernels.join.runs import Run, probe, shares_key
 from braid.kernels.join.spec import JoinSpec
 

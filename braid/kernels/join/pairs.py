@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from braid.core.side import Side
 from braid.kernels.arrays import Ints, Mask
-from braid.kernels.join.blocks import BlockStore
+from braid.kernels.blocks import BlockStore
 from braid.kernels.join.hot_keys import Near
 from braid.kernels.join.keys import equal_keys
 from braid.kernels.join.predicate import ColumnRef

@@ -23,11 +23,12 @@ from braid.core.positions import Position
 from braid.core.side import Side
 from braid.core.times import FAR, MIN_TIME
 from braid.kernels.arrays import Flags, Ints, Mask
-from braid.kernels.join.blocks import BlockSource, BlockStore, parse
+from braid.kernels.blocks import BlockSource, BlockStore
 from braid.kernels.join.buffer import GONE, MATCHED
 from braid.kernels.join.emit import output_schema
 from braid.kernels.join.keys import check_key_type, equal_keys, group_codes
 from braid.kernels.join.neighbours import Merged, merge_sides
+from braid.kernels.join.parse import parse
 from braid.kernels.join.spec import Neighbour, SeriesMode, SeriesSpec
 from braid.kernels.lost import Loss, Lost
 from braid.kernels.state import InputState, OperatorState, decode, encode

@@ -7,10 +7,11 @@ from sqlglot import exp
 from braid.kernels.join.spec import MatchMode
 from braid.lang import sql_types as types
 from braid.lang.errors import Report
+from braid.lang.names.event_times import TimeOf
 from braid.lang.names.lookups import build_lookup
 from braid.lang.names.resolve import Part, ResolvedJoin, ResolvedSelect
 from braid.lang.names.scope import relations_of
-from braid.lang.names.series import TimeOf, build_series, check_neighbours, refuse_residual
+from braid.lang.names.series import build_series, check_neighbours, refuse_residual
 from braid.lang.names.time_bounds import Sides, find_bounds
 from braid.lang.query import Condition, Equality, Join, Lookup, Relation, Series, TimeBounds
 from braid.lang.syntax.tree import JoinKind, RelationSyntax

@@ -15,6 +15,7 @@ from braid.lang.names.definitions import check_columns, check_definitions, input
 from braid.lang.names.scope import Definition, Scope, identifier
 from braid.lang.source import Span
 from braid.lang.syntax.tree import (
+    CallSyntax,
     InputSyntax,
     ItemSyntax,
     JoinSyntax,
@@ -54,6 +55,15 @@ class ResolvedJoin:
 
 
 @dataclass(frozen=True)
+class ResolvedCall:
+    """An operator called in FROM, with its keys and its event time, if it says one."""
+
+    syntax: CallSyntax
+    keys: tuple[exp.Expr, ...]
+    time: exp.Expr | None
+
+
+@dataclass(frozen=True)
 class ResolvedSelect:
     """A SELECT in which every column names its relation.
 
@@ -67,6 +77,7 @@ class ResolvedSelect:
     joins: tuple[ResolvedJoin, ...]
     where: tuple[Part, ...]
     sound: bool
+    call: ResolvedCall | None = None
 
 
 @dataclass(frozen=True)
@@ -187,10 +198,29 @@ class _Resolver:
             for join in syntax.joins
         )
         where = self._parts(syntax.where, syntax.span, scope)
+        call = self._call(syntax.source)
         tables = {alias.text: definition.name.text for alias, definition in scope.relations.values()}
         open_ = any(definition.columns is None for _, definition in scope.relations.values())
         sound = syntax.complete and not open_ and self._report.error_count == before
-        return ResolvedSelect(syntax, tables, tuple(items), joins, where, sound)
+        return ResolvedSelect(syntax, tables, tuple(items), joins, where, sound, call)
+
+    def _call(self, relation: RelationSyntax) -> ResolvedCall | None:
+        """An operator's keys and time; inside the call its table goes by its own name, not by the alias."""
+        call = relation.call
+        if call is None:
+            return None
+        scope = Scope(self._report)
+        scope.add(relation.table, self._definitions.get(relation.table.key, Definition(relation.table, None)))
+
+        def resolved(tree: exp.Expr) -> exp.Expr:
+            if check_expression(tree, call.span, self._report):
+                tree = scope.resolve(mark_units(tree), call.span)
+            for column in tree.find_all(exp.Column):
+                if column.table:
+                    column.set("table", identifier(relation.alias.text))
+            return tree
+
+        return ResolvedCall(call, tuple(map(resolved, call.keys)), resolved(call.time) if call.time else None)
 
     def shard_by(self, table: TableSyntax, select: ResolvedSelect) -> exp.Expr | None:
         """The sharding expression of a table, over its output columns."""

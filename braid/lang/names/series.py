@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
@@ -10,17 +10,15 @@ from braid.kernels.join.spec import MatchMode, SeriesMode
 from braid.lang import sql_types as types
 from braid.lang.dialect import span_of
 from braid.lang.errors import Report
+from braid.lang.names.event_times import TimeOf, declared_time
 from braid.lang.names.resolve import Part, ResolvedJoin, ResolvedSelect
-from braid.lang.names.scope import identifier, relations_of
+from braid.lang.names.scope import relations_of
 from braid.lang.names.time_bounds import Sides
 from braid.lang.query import Join, Series, TimeBounds
 from braid.lang.source import Span
 from braid.lang.syntax.join_clauses import EITHER_ORDER
 from braid.lang.syntax.tree import JoinKind, RelationSyntax
 from braid.lang.types.functions import NEIGHBOURS
-
-TimeOf = Callable[[str], str | None]
-"""The event-time column of a table or view, if it is known by declaration."""
 
 _MODES = {JoinKind.TIMESERIES: SeriesMode.PAIRS, JoinKind.SPARSE: SeriesMode.SPARSE}
 _DIRECTIONS: dict[type[exp.Expr], tuple[SeriesMode, bool]] = {
@@ -52,34 +50,15 @@ def build_series(
             mode, inclusive = SeriesMode.NEAREST, True
     else:
         mode, inclusive = _MODES.get(syntax.kind, SeriesMode.NEAREST), True
+        otherwise = "add MATCH_CONDITION (left.time >= right.time)" if syntax.kind is JoinKind.ASOF else None
         times = [
-            _time(relation, tables, time_of, syntax.kind, report) for relation in (before[0], syntax.relation)
+            declared_time(relation, tables, time_of, syntax.kind.value, otherwise, report)
+            for relation in (before[0], syntax.relation)
         ]
         if times[0] is None or times[1] is None:
             return None
         left, right = times[0], times[1]
     return Series(mode, syntax.within, inclusive), TimeBounds(left, right, 0, 0, syntax.span)
-
-
-def _time(
-    relation: RelationSyntax, tables: dict[str, str], time_of: TimeOf, kind: JoinKind, report: Report
-) -> exp.Expr | None:
-    alias = relation.alias.text
-    column = time_of(tables[alias])
-    if column is None:
-        hint = "declare it with TIME in CREATE INPUT TABLE, and let views pass that column on as it is"
-        if kind is JoinKind.ASOF:
-            hint += ", or add MATCH_CONDITION (left.time >= right.time)"
-        report.add(
-            "PQL411",
-            relation.span,
-            f'{kind.value} needs the event time of "{alias}", which is not known',
-            hint,
-        )
-        return None
-    found = exp.Column(this=identifier(column), table=identifier(alias))
-    found.type = exp.DataType.build("timestamp", dialect="spark")
-    return found
 
 
 def _condition(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
@@ -67,11 +69,11 @@ def parse_clause(reader: Reader, tokens: list[Token]) -> exp.Expr | None:
         return None
 
 
-def parse_length(reader: Reader, what: str) -> int:
-    """Read `INTERVAL '...'`, a constant length of time; gives microseconds."""
+def parse_length(reader: Reader, what: str, stops: Collection[str] = ()) -> int:
+    """Read `INTERVAL '...'`, a constant length of time, up to one of `stops`; gives microseconds."""
     if reader.word() != "INTERVAL":
         raise reader.unexpected(["INTERVAL"], f"INTERVAL '...' after {what}")
-    tokens = reader.take_until((*_HARD, "IN"), _SOFT)
+    tokens = reader.take_until((*_HARD, "IN", *stops), _SOFT)
     span = token_span(tokens[0]).to(token_span(tokens[-1]))
     tree = parse_condition(tokens, reader.source)
     length = interval_length(tree) if isinstance(tree, exp.Interval) else None

@@ -10,6 +10,7 @@ from braid.lang.errors import ClauseError
 from braid.lang.syntax.clauses import JOIN_WORDS, UNSUPPORTED
 from braid.lang.syntax.columns import parse_columns
 from braid.lang.syntax.cursor import Reader
+from braid.lang.syntax.operator_calls import parse_call
 from braid.lang.syntax.tree import Name, RelationSyntax
 
 MODES = tuple(mode.name for mode in MatchMode)
@@ -19,11 +20,13 @@ _FOLLOWERS = {"MATCH_CONDITION": ("(",), "WITHIN": ("INTERVAL",), "EMIT": ("UNMA
 
 
 def parse_relation(reader: Reader) -> RelationSyntax:
-    """Read `table [[AS] alias]`, or `LOOKUP("table") AS alias [(column [type], ...)]`."""
+    """Read `table [[AS] alias]`, `LOOKUP("table") AS alias [(column [type], ...)]`, or an operator's call."""
     if reader.word() == "(" or reader.word() == "SELECT":
         raise no_subquery(reader)
     if reader.word() == "LOOKUP" and reader.word(1) == "(":
         return _lookup(reader)
+    if reader.at_name() and reader.word(1) == "(":
+        return parse_call(reader)
     table = reader.name("the name of a table or view")
     if reader.word() == ".":
         raise ClauseError(
@@ -31,13 +34,6 @@ def parse_relation(reader: Reader) -> RelationSyntax:
             reader.since(reader.index - 1).to(token_span(reader.token(1) or reader.tokens[-1])),
             "names of tables and views have one part",
             "declare the stream with CREATE INPUT TABLE",
-        )
-    if reader.word() == "(":
-        raise ClauseError(
-            "PQL106",
-            reader.since(reader.index - 1),
-            f'"{table.text}" is used as a function in FROM',
-            "declare the stream with CREATE INPUT TABLE name (...) FROM ..., or read a table with LOOKUP",
         )
     if reader.accept("AS"):
         return RelationSyntax(table, reader.name("an alias"))

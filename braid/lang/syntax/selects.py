@@ -26,7 +26,9 @@ def parse_select(reader: Reader) -> SelectSyntax:
     reader.expect("SELECT")
     if reader.word() == "DISTINCT":
         raise _unsupported(
-            reader, "DISTINCT", "a stream would have to be remembered forever to find duplicates"
+            reader,
+            "DISTINCT",
+            "a stream would have to be remembered forever: write FROM DEDUPLICATE(TABLE ..., within => ...)",
         )
     reader.accept("ALL")
     items, complete = _items(reader)
@@ -39,6 +41,11 @@ def parse_select(reader: Reader) -> SelectSyntax:
         raise ClauseError("PQL408", source.span, text, hint)
     joins: list[JoinSyntax] = []
     while not reader.done and (join := parse_join(reader)) is not None:
+        called = next((one.call for one in (source, join.relation) if one.call is not None), None)
+        if called is not None:
+            text = f"{called.operator.name} stands alone in FROM"
+            hint = "give it a view of its own with CREATE VIEW, and join that"
+            raise ClauseError("PQL415", called.span, text, hint)
         joins.append(join)
         complete = complete and join.complete
     where = None

@@ -8,6 +8,7 @@ from enum import StrEnum
 from sqlglot import exp
 
 from braid.kernels.join.spec import JoinType, MatchMode
+from braid.lang.operators.declaration import Declaration
 from braid.lang.source import Span
 
 
@@ -83,13 +84,28 @@ class ItemSyntax:
 
 
 @dataclass(frozen=True)
+class CallSyntax:
+    """An operator called in FROM, its arguments in the order declared; no `time` means that of the table."""
+
+    operator: Declaration
+    keys: tuple[exp.Expr, ...]
+    time: exp.Expr | None
+    lengths: tuple[tuple[str, int], ...]
+    span: Span
+
+
+@dataclass(frozen=True)
 class RelationSyntax:
-    """A table in FROM, with its alias; of a LOOKUP also the columns that it declares, if any."""
+    """A table in FROM, with its alias; of a LOOKUP also the columns that it declares, if any.
+
+    With `call`, the rows of the table are what the operator leaves of them.
+    """
 
     table: Name
     alias: Name
     lookup: bool = False
     columns: tuple[ColumnSyntax, ...] = ()
+    call: CallSyntax | None = None
 
     @property
     def span(self) -> Span:

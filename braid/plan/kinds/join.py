@@ -16,8 +16,9 @@ from braid.plan.kinds.join_changes import join_changes
 from braid.plan.kinds.join_times import joined_times
 from braid.plan.kinds.join_tree import join_tree
 from braid.plan.kinds.slicer import SlicerStage
-from braid.plan.physical.joining import Joining, joining
+from braid.plan.physical.joining import joining
 from braid.plan.physical.operation import Facts
+from braid.plan.physical.stepping import Stepping
 from braid.plan.stages.base import Plan, Stage
 from braid.plan.stages.event_times import EventTimes, Refuse, TimeColumn
 from braid.plan.stages.fields import (
@@ -27,7 +28,9 @@ from braid.plan.stages.fields import (
     read_lookups,
     read_projection,
     read_sink,
+    read_time_column,
     sink_json,
+    time_column_json,
 )
 from braid.plan.stages.tree import Node
 from braid.plan.time_words import window
@@ -128,7 +131,7 @@ class JoinStage(Stage):
             "lookups": [lookup_json(lookup) for lookup in self.lookups],
             "broadcast": None if self.broadcast is None else self.broadcast.value,
             "single_shard": self.single_shard,
-            "watermarks": [_time_column(time) for time in self.watermarks],
+            "watermarks": [time_column_json(time) for time in self.watermarks],
         }
 
     @classmethod
@@ -158,12 +161,12 @@ class JoinStage(Stage):
             lookups=read_lookups(fields),
             broadcast=fields.side("broadcast") if fields.has("broadcast") else None,
             single_shard=fields.has("single_shard") and fields.flag("single_shard"),
-            watermarks=tuple(_read_time_column(item) for item in fields.items("watermarks"))
+            watermarks=tuple(read_time_column(item) for item in fields.items("watermarks"))
             if fields.has("watermarks")
             else (),
         )
 
-    def operation(self, plan: Plan, options: AppConfig, facts: Facts) -> Joining:
+    def operation(self, plan: Plan, options: AppConfig, facts: Facts) -> Stepping:
         """Shards, pacing, and who stores the results."""
         return joining(plan, self, options, facts)
 
@@ -209,17 +212,7 @@ def _output(column: OutputColumn) -> Json:
     return {"name": column.name, "side": column.side.value, "column": column.column, "neighbour": neighbour}
 
 
-def _time_column(time: TimeColumn) -> Json:
-    return {"column": time.column, "side": time.side.value, "input": time.input, "lag": time.lag}
-
-
 def _read_output(value: Json) -> OutputColumn:
     fields = Fields.of(value, "output column")
     neighbour = Neighbour(fields.one_of("neighbour", tuple(Neighbour))) if fields.has("neighbour") else None
     return OutputColumn(fields.text("name"), fields.side("side"), fields.text("column"), neighbour)
-
-
-def _read_time_column(value: Json) -> TimeColumn:
-    fields = Fields.of(value, "time column")
-    side, lag = fields.side("side"), fields.integer("lag")
-    return TimeColumn(fields.text("column"), side, fields.text("input"), lag)

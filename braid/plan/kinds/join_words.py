@@ -129,8 +129,8 @@ def watermarks(stage: JoinStage) -> Iterator[str]:
 
 def _watermark(time: TimeColumn, held: str, lower: int) -> str:
     """Rows of the left side wait for the right stream; those of the right side come out with them."""
-    shift = (lower if time.side is Side.RIGHT else 0) - time.lag
+    shift = (lower if time.side == Side.RIGHT else 0) - time.lag
     moved = held if not shift else f"{held} {'+' if shift > 0 else '-'} {duration(abs(shift))}"
     if time.input == TIME:
         return moved
-    return f"the watermark of {time.input} in the {time.side.value} input, held back to {moved}"
+    return f"the watermark of {time.input} in the {time.side} input, held back to {moved}"

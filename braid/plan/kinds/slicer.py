@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from braid.core.columns import TIME
 from braid.core.config import AppConfig
 from braid.core.json_values import Json
-from braid.core.side import Side
 from braid.plan.names import OPERAND, quote
 from braid.plan.physical.operation import Facts
 from braid.plan.physical.slicing import Slicing, slicing
@@ -130,6 +129,11 @@ class SlicerStage(Stage):
         """As declared of its source."""
         return self.source.disorder
 
+    @property
+    def propagates(self) -> bool:
+        """If its source is written by an operator, and sliced by an event time of it."""
+        return TIME in dict(self.watermarks)
+
     def times(self) -> tuple[str, ...]:
         """Of the input of a join, the time joined by."""
         return super().times() if self.join_input is None else (TIME,)
@@ -166,11 +170,11 @@ class SlicerStage(Stage):
         node.children.append(outline.source(self.source))
         return node
 
-    def input_tree(self, side: Side, wait: str, outline: Outline) -> Node:
-        """The slicer as the input of a join that keeps its rows for `wait`."""
+    def input_tree(self, name: str, wait: str, outline: Outline) -> Node:
+        """The slicer as an input, of that name, of what keeps its rows for `wait`."""
         join_input = self.join_input
         assert join_input is not None
-        node = Node(f"{side.value} slicer -> {self.sink.name}, buffered {wait}")
+        node = Node(f"{name} slicer -> {self.sink.name}, buffered {wait}")
         node.children += outline.lookups(self)
         node.children += outline.filter("keep rows with", self.filter)
         node.children.append(Node(f"event time: {join_input.time.sql}"))

@@ -10,14 +10,18 @@ from sqlglot import exp
 from braid.core.side import Side
 from braid.kernels.join.predicate import And, ColumnRef, Compare, Not, Or, Predicate, Truth
 from braid.kernels.join.spec import OutputColumn
+from braid.kernels.operator import INPUT
 from braid.lang.errors import Diagnostic, PqlError
-from braid.lang.query import InputTable, JoinSelect, Query, Select, Table, View, stored_twice
+from braid.lang.query import InputTable, JoinSelect, OperatorSelect, Query, Select, Table, View, stored_twice
 from braid.plan.kinds.join import JoinStage
+from braid.plan.kinds.operator import OperatorStage
+from braid.plan.kinds.registry import KINDS
 from braid.plan.kinds.slicer import JoinInput, SlicerStage
 from braid.plan.logical.expressions import conjunction, sql
 from braid.plan.logical.join_reach import bounds_of, spread
 from braid.plan.logical.lookups import lower_lookups
 from braid.plan.logical.neighbours import neighbour_of
+from braid.plan.logical.selects import feeding
 from braid.plan.logical.watermarks import with_watermarks
 from braid.plan.names import (
     LIVE,
@@ -72,6 +76,8 @@ class _Lowering:
         source = self.query.relation(select.source.table)
         if isinstance(source, InputTable):
             return self._slicer(table, select, source)
+        if isinstance(source.select, OperatorSelect):
+            return self._operator(table, select, source.select)
         return self._join(table, select, source)
 
     def _slicer(self, table: Table, select: Select, source: InputTable) -> SlicerStage:
@@ -141,6 +147,26 @@ class _Lowering:
             single_shard=single_shard,
         )
 
+    def _operator(self, table: Table, select: Select, operator: OperatorSelect) -> OperatorStage:
+        source = self.query.relation(operator.source.table)
+        assert isinstance(source, InputTable)
+        output = tuple(in_block(c.name) for c in operator.columns)
+        lookups, select = lower_lookups(select, set(output))
+        kind = KINDS[operator.operator.kind]
+        assert issubclass(kind, OperatorStage)
+        return kind(
+            name=self._local(source.source.name).removesuffix(f".{INPUT}"),
+            input=source.source.name,
+            keys=len(operator.keys),
+            lengths=operator.lengths,
+            output=output,
+            columns=tuple(_projections(select)),
+            sink=self._sink(table),
+            filter=_filter(select),
+            table=None if self._is_internal(table) else table.name,
+            lookups=lookups,
+        )
+
     def _source(self, table: InputTable, join_input: JoinInput | None) -> Source:
         by_time = table.time is not None and (join_input is None or join_input.time.sql == quote(table.time))
         return Source(
@@ -178,8 +204,7 @@ class _Lowering:
         return table.storage.kind.connector.logged and table.storage.name.startswith(prefix)
 
     def _is_join_input(self, name: str) -> bool:
-        joins = (view.select for view in self.query.views if isinstance(view.select, JoinSelect))
-        tables = (self.query.relation(relation.table) for join in joins for relation in join.relations)
+        tables = (self.query.relation(name) for name in feeding(self.query))
         return any(isinstance(table, InputTable) and table.source.name == name for table in tables)
 
     def _written(self) -> set[str]:

@@ -1,4 +1,4 @@
-"""What a join looks like once it is an operator: the form that rewriting ends in, and that lowering takes."""
+"""What joins and operators look like once they are rewritten: the form that lowering takes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from sqlglot import exp
 
 from braid.core.connectors import SinkKind, SourceKind
 from braid.core.side import Side
-from braid.lang.query import InputTable, JoinSelect, Query, Table
+from braid.kernels.operator import INPUT
+from braid.lang.query import InputTable, JoinSelect, OperatorSelect, Query, Table
 from braid.plan.logical.expressions import same_column
 from braid.plan.logical.neighbours import neighbour_of
 from braid.plan.logical.one_sided_operands import COMPARISONS
 from braid.plan.logical.selects import readers
-from braid.plan.names import LIVE, TIME, category, join_view, key
+from braid.plan.names import LIVE, TIME, category, key, owner
 
 
 def is_operator(query: Query, select: JoinSelect, name: str) -> bool:
@@ -24,9 +25,9 @@ def is_operator(query: Query, select: JoinSelect, name: str) -> bool:
         return False
     if not isinstance(readers(query)[name][0], Table):
         return False
-    owner = name.removesuffix(join_view(""))
-    if owner == name or not all(
-        _is_slicer_output(query, relation.table, category(query.application.name, owner, side))
+    whole = owner(name)
+    if whole == name or not all(
+        _is_slicer_output(query, relation.table, category(query.application.name, whole, side))
         for side, relation in zip(Side, select.relations, strict=True)
     ):
         return False
@@ -47,6 +48,20 @@ def is_operator(query: Query, select: JoinSelect, name: str) -> bool:
             for flags in (join.left_only, join.right_only)
         )
         and all(_is_compared(part.expression) for part in join.residual)
+    )
+
+
+def is_separate(query: Query, select: OperatorSelect, name: str) -> bool:
+    """The same for a view over an operator."""
+    source = category(query.application.name, owner(name), INPUT)
+    return (
+        owner(name) != name
+        and not select.where
+        and [type(reader) for reader in readers(query).get(name, [])] == [Table]
+        and _is_slicer_output(query, select.source.table, source)
+        and all(isinstance(item.expression, exp.Column) for item in select.columns)
+        and all(same_column(one, key(position)) for position, one in enumerate(select.keys))
+        and same_column(select.time, TIME)
     )
 
 

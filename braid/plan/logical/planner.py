@@ -22,6 +22,7 @@ from braid.plan.logical.rules.push_one_sided import push_one_sided
 from braid.plan.logical.rules.push_residual import push_residual
 from braid.plan.logical.rules.push_times import push_times
 from braid.plan.logical.rules.push_where import push_where
+from braid.plan.logical.rules.separate_operators import separate_operators
 from braid.plan.logical.rules.separate_sides import separate_sides
 from braid.plan.logical.rules.split_joins import split_joins
 from braid.plan.stages.base import Plan
@@ -37,6 +38,7 @@ RULES: tuple[Rule, ...] = (
     split_joins,
     isolate_residuals,
     separate_sides,
+    separate_operators,
     push_keys,
     push_times,
     push_one_sided,

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from sqlglot import exp
 
 from braid.core.side import Side
+from braid.kernels.operator import INPUT
 from braid.lang.query import (
+    AnySelect,
     Condition,
     Join,
     JoinSelect,
     Lookup,
+    OperatorSelect,
     OutputColumn,
     Query,
-    Relation,
     Select,
+    Stateful,
     Table,
     View,
 )
@@ -33,6 +37,7 @@ from braid.plan.names import TIME, column_name, raw
 
 Map = Callable[[exp.Expr], exp.Expr]
 Statement = View | Table
+Select_ = TypeVar("Select_", bound=Stateful)
 
 
 def map_columns(columns: Iterable[OutputColumn], change: Map) -> tuple[OutputColumn, ...]:
@@ -63,20 +68,18 @@ def map_lookup(lookup: Lookup, change: Map) -> Lookup:
     return replace(lookup, keys=keys)
 
 
-def map_select(select: Select | JoinSelect, change: Map) -> Select | JoinSelect:
+def map_select(select: AnySelect, change: Map) -> AnySelect:
     """The same SELECT with every expression changed."""
     columns = map_columns(select.columns, change)
     where = map_conditions(select.where, change)
+    if isinstance(select, OperatorSelect):
+        keys, time = tuple(map(change, select.keys)), change(select.time)
+        return replace(select, columns=columns, where=where, keys=keys, time=time)
     lookups = tuple(map_lookup(lookup, change) for lookup in select.lookups)
     if isinstance(select, Select):
         return replace(select, columns=columns, where=where, lookups=lookups)
     joins = tuple(map_join(join, change) for join in select.joins)
     return replace(select, columns=columns, where=where, joins=joins, lookups=lookups)
-
-
-def relations_in(select: Select | JoinSelect) -> tuple[Relation, ...]:
-    """The relations of FROM, in order."""
-    return (select.source,) if isinstance(select, Select) else select.relations
 
 
 def join_expressions(join: Join) -> Iterator[exp.Expr]:
@@ -90,7 +93,7 @@ def join_expressions(join: Join) -> Iterator[exp.Expr]:
         yield part.expression
 
 
-def output_expressions(select: Select | JoinSelect) -> Iterator[exp.Expr]:
+def output_expressions(select: AnySelect) -> Iterator[exp.Expr]:
     """Every expression of the SELECT list, of WHERE and of the keys of lookups."""
     for item in select.columns:
         yield item.expression
@@ -121,9 +124,20 @@ def readers(query: Query) -> dict[str, list[Statement]]:
     """For every input table and view, the statements that read it; a self join counts once per side."""
     found: dict[str, list[Statement]] = {}
     for statement in query.statements():
-        for relation in relations_in(statement.select):
+        for relation in statement.select.relations:
             found.setdefault(relation.table, []).append(statement)
     return found
+
+
+def inputs_of(select: Stateful) -> tuple[str, ...]:
+    """The names of the inputs of a join or operator, in order of its relations."""
+    return tuple(Side) if isinstance(select, JoinSelect) else (INPUT,)
+
+
+def feeding(query: Query) -> set[str]:
+    """The statements that joins and operators read: each is a slicer, or will be one."""
+    stateful = (view.select for view in query.views if isinstance(view.select, Stateful))
+    return {relation.table for select in stateful for relation in select.relations}
 
 
 def replace_views(query: Query, changed: dict[str, tuple[View, ...]]) -> Query:
@@ -184,7 +198,7 @@ class Parts:
             return self
         return self.with_slicer(side, replace(view.select, columns=(*view.select.columns, column)))
 
-    def with_slicer(self, side: Side, select: Select | JoinSelect) -> Parts:
+    def with_slicer(self, side: Side, select: AnySelect) -> Parts:
         """Put another SELECT into a slicer."""
         view = replace(self.slicer(side), select=select)
         return replace(self, left=view) if side is Side.LEFT else replace(self, right=view)
@@ -197,7 +211,7 @@ class Parts:
         """Put another SELECT into the join."""
         return replace(self, join=replace(self.join, select=select))
 
-    def with_post(self, select: Select | JoinSelect) -> Parts:
+    def with_post(self, select: AnySelect) -> Parts:
         """Put another SELECT after the join."""
         return replace(self, post=replace(self.post, select=select))
 
@@ -218,13 +232,14 @@ def each_join(query: Query, change: Callable[[Parts], Parts]) -> Query:
     return replace(query, views=tuple(views[view.name] for view in query.views))
 
 
-def narrow(select: JoinSelect, needed: set[str]) -> JoinSelect:
-    """The join with only the needed columns, but at least one."""
+def narrow(select: Select_, needed: set[str]) -> Select_:
+    """The join or operator with only the needed columns, but at least one."""
     kept = tuple(c for c in select.columns if c.name in needed)
     return replace(select, columns=kept or (_some_column(select),))
 
 
-def _some_column(select: JoinSelect) -> OutputColumn:
-    """Rows without columns cannot be counted; the left event time is always there."""
+def _some_column(select: Stateful) -> OutputColumn:
+    """Rows without columns cannot be counted; the event time, of a join the left one, is always there."""
     time = column(TIME, select.source.alias, "timestamp")
-    return output(raw(Side.LEFT, "time"), time, "timestamp", select.span)
+    name = raw(Side.LEFT, "time") if isinstance(select, JoinSelect) else TIME
+    return output(name, time, "timestamp", select.span)

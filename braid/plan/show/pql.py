@@ -10,10 +10,12 @@ from sqlglot import exp
 from braid.core.times import DAY, HOUR, MINUTE
 from braid.kernels.join.spec import JoinType, MatchMode, SeriesMode
 from braid.lang.query import (
+    AnySelect,
     InputTable,
     Join,
     JoinSelect,
     Lookup,
+    OperatorSelect,
     Options,
     OutputColumn,
     Query,
@@ -26,7 +28,7 @@ from braid.lang.query import (
     View,
 )
 from braid.plan.logical.expressions import column, columns_of, conjunction, output, sql
-from braid.plan.logical.selects import output_expressions, relations_in
+from braid.plan.logical.selects import output_expressions
 from braid.plan.logical.types import type_of
 from braid.plan.names import column_name, quote
 
@@ -67,18 +69,18 @@ def print_rewritten(query: Query) -> str:
         select = table.select
         assert isinstance(select, Select)
         source = query.relation(select.source.table)
-        joins = isinstance(source, View)
         inputs = [source]
         if isinstance(source, View):
-            inputs = [query.relation(relation.table) for relation in relations_in(source.select)]
-        title = f"Join {source.name}" if joins else f"Slicer {table.name}"
+            inputs = [query.relation(relation.table) for relation in source.select.relations]
+        title = f"{_kind(source)} {source.name if isinstance(source, View) else table.name}"
         group = [f"-- {title}"]
         for item in inputs:
             if isinstance(item, InputTable) and item.name not in printed:
                 printed.add(item.name)
                 group.append(print_input(item))
         if isinstance(source, View):
-            group += [print_view(source), f"-- Post-join slicer {table.name}", print_table(table)]
+            after = f"-- Post-{_kind(source).lower()} slicer {table.name}"
+            group += [print_view(source), after, print_table(table)]
         elif table.storage.shard_by is not None:
             view = View(f"{table.name}__view", select, table.span)
             group += [print_view(view), print_table(replace(table, select=_all_of(view)))]
@@ -132,8 +134,10 @@ def print_storage(storage: Storage) -> str:
     return f"STORAGE {storage.kind.upper()}{arguments}{shard}"
 
 
-def print_select(select: Select | JoinSelect) -> str:
+def print_select(select: AnySelect) -> str:
     """`SELECT ... FROM ... [WHERE ...]`."""
+    if isinstance(select, OperatorSelect):
+        return "\n".join(_operator(select))
     joined = isinstance(select, JoinSelect) or bool(select.lookups)
     columns = ",\n  ".join(_column(c, qualified=joined) for c in select.columns)
     lines = [f"SELECT\n  {columns}", f"FROM {_relation(select.source)}"]
@@ -146,6 +150,25 @@ def print_select(select: Select | JoinSelect) -> str:
     if where is not None:
         lines.append(f"WHERE {sql(where, qualified=joined)}")
     return "\n".join(lines)
+
+
+def _kind(source: InputTable | View) -> str:
+    """What reads a source: a slicer a table, a join or operator what its own view says."""
+    if isinstance(source, InputTable):
+        return "Slicer"
+    return "Operator" if isinstance(source.select, OperatorSelect) else "Join"
+
+
+def _operator(select: OperatorSelect) -> Iterator[str]:
+    columns = ",\n  ".join(_column(c, qualified=False) for c in select.columns)
+    yield f"SELECT\n  {columns}"
+    keys = ", ".join(sql(key) for key in select.keys)
+    lengths = "".join(f", {name} => {interval(micros)}" for name, micros in select.lengths)
+    call = f"TABLE {quote(select.source.table)} PARTITION BY {keys} ORDER BY {sql(select.time)}{lengths}"
+    yield f"FROM {select.operator.name}({call}) AS {quote(select.source.alias)}"
+    where = conjunction(part.expression for part in select.where)
+    if where is not None:
+        yield f"WHERE {sql(where)}"
 
 
 def interval(micros: int) -> str:

@@ -158,8 +158,8 @@ class LookupJoin:
 class Stage(ABC):
     """One streaming query of an application: reads, computes, and writes to one sink.
 
-    A kind of stage is a subclass in a file of its own, listed in `braid.plan.kinds.registry`. It says what it
-    reads and how it is stored; how it is shown, compared and followed by event times has defaults here.
+    A kind of stage is a subclass in a file of its own, which `braid.plan.kinds.registry` finds. It says
+    what it reads and how it is stored; how it is shown, compared and followed by event times has defaults.
 
     Parameters
     ----------
@@ -217,6 +217,11 @@ class Stage(ABC):
     def disorder(self) -> int | None:
         """How far its rows are declared to be out of order; None if nothing is declared."""
         return None
+
+    @property
+    def propagates(self) -> bool:
+        """Whether the event time that it writes for an operator carries the watermark of one upstream."""
+        return False
 
     def times(self) -> tuple[str, ...]:
         """Columns of what it writes that are times."""

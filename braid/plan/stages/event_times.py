@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from braid.core.side import Side
 from braid.core.times import FOREVER
 
 Lags = dict[tuple[str, str], int]
@@ -50,7 +49,7 @@ class EventTimes:
 
 @dataclass(frozen=True)
 class TimeColumn:
-    """An event time in a join's output, and what holds its watermark back.
+    """An event time in the output of a join or operator, and what holds its watermark back.
 
     The watermark of `column` is the lesser of two: that of the input's column, as of the last commit that
     was admitted, and `held - lag`, where `held` is the least event time of `side` that is still buffered or
@@ -61,13 +60,13 @@ class TimeColumn:
     column
         The column of the sink.
     side, input
-        The input that it comes from, and its column there: `__time` for the event time joined by.
+        The input that it comes from, by name, and its column there: `__time` for what rows meet by.
     lag
         How far it may lie before its side's event time, in microseconds.
     """
 
     column: str
-    side: Side
+    side: str
     input: str
     lag: int = 0
 

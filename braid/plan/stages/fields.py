@@ -10,6 +10,7 @@ from braid.core.json_values import Json
 from braid.core.side import Side
 from braid.kernels.join.spec import JoinType
 from braid.plan.stages.base import Column, LookupColumn, LookupJoin, Projection, Sink, Source
+from braid.plan.stages.event_times import TimeColumn
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -75,6 +76,11 @@ class Fields:
         return tuple(
             item if isinstance(item, str) else self._bad(name, item, "text") for item in self.items(name)
         )
+
+    def integers(self, name: str) -> tuple[tuple[str, int], ...]:
+        """An object of integers."""
+        inner = Fields.of(self.get(name), name)
+        return tuple((key, inner.integer(key)) for key in inner._values)
 
     def pairs(self, name: str) -> Pairs:
         """A list of pairs of texts."""
@@ -186,6 +192,17 @@ def read_source(value: Json) -> Source:
         internal=fields.flag("internal"),
         disorder=fields.integer("disorder") if fields.has("disorder") else None,
     )
+
+
+def time_column_json(time: TimeColumn) -> Json:
+    """An event time in an operator's output."""
+    return {"column": time.column, "side": str(time.side), "input": time.input, "lag": time.lag}
+
+
+def read_time_column(value: Json) -> TimeColumn:
+    """Read an event time in an operator's output."""
+    fields = Fields.of(value, "time column")
+    return TimeColumn(fields.text("column"), fields.text("side"), fields.text("input"), fields.integer("lag"))
 
 
 def read_lookups(fields: Fields) -> tuple[LookupJoin, ...]:

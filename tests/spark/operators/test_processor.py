@@ -20,9 +20,9 @@ from braid.core.side import Side
 from braid.core.times import MAX_TIME
 from braid.engine import stepper as worker_code
 from braid.engine.notes import Notes
-from braid.engine.operator import JoinOperator, Operator
 from braid.engine.stepper import OperatorConfig, Stepper
 from braid.home.paths import Home
+from braid.kernels.join.operator import JoinOperator
 from braid.kernels.join.spec import (
     AnySpec,
     JoinSpec,
@@ -33,6 +33,7 @@ from braid.kernels.join.spec import (
     SeriesSpec,
 )
 from braid.kernels.join.step import two_sided
+from braid.kernels.operator import Operator
 from braid.kernels.step import Step
 from braid.log.layout import shard_range
 from braid.log.reader import Reader

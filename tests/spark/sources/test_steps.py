@@ -18,7 +18,7 @@ from braid.core.positions import Position
 from braid.core.times import MAX_TIME, SECOND
 from braid.engine.admission import AdmissionConfig
 from braid.engine.offsets import OperatorOffset
-from braid.engine.output_watermarks import JoinWatermarks, SlicerWatermarks, read_watermarks
+from braid.engine.output_watermarks import OperatorWatermarks, SlicerWatermarks, read_watermarks
 from braid.engine.waiting import PATIENCE, Full, padding_due
 from braid.eventtime.offset import InputOffset, Offset
 from braid.home.paths import Home
@@ -182,9 +182,8 @@ def test_a_carried_watermark_is_held_back_by_what_is_buffered(home: Home) -> Non
     home.log().create("returns", SCHEMA, shards=1)
     chain.publish(0, [], {TIME: 100, "order": 70})
     chain.publish(1, [], {TIME: 140, "order": 90})
-    marks = JoinWatermarks(
-        "chain",
-        "returns",
+    marks = OperatorWatermarks(
+        {"left": "chain", "right": "returns"},
         (0, 30),
         (("d", "left", TIME, 0), ("o", "left", "order", 50), ("r", "right", TIME, 0)),
     )

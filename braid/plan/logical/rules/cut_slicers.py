@@ -8,22 +8,22 @@ from dataclasses import replace
 from sqlglot import exp
 
 from braid.core.connectors import SinkKind, SourceKind
-from braid.core.side import Side
-from braid.lang.query import Column, InputSource, InputTable, JoinSelect, Query, Storage, Table, View
+from braid.lang.query import Column, InputSource, InputTable, Query, Stateful, Storage, Table
 from braid.plan.logical.expressions import data_type
-from braid.plan.names import TIME, category, is_key, join_view, writer
+from braid.plan.logical.selects import inputs_of
+from braid.plan.names import TIME, category, is_key, owner, writer
 
 
 def cut_slicers(query: Query) -> Query:
-    """The views `v__left` and `v__right` become tables, stored by key, and inputs of the join.
+    """The views `v__left`, `v__right` and `v__input` become tables, stored by key, and inputs of `v`.
 
     These are the paper's four groups of statements: two slicers, the join, and what follows it.
     """
     slicers = {
-        relation.table: category(query.application.name, _owner(view), side)
+        relation.table: category(query.application.name, owner(view.name), name)
         for view in query.views
-        if isinstance(view.select, JoinSelect)
-        for side, relation in zip(Side, view.select.relations, strict=True)
+        if isinstance(view.select, Stateful)
+        for name, relation in zip(inputs_of(view.select), view.select.relations, strict=True)
     }
     views, inputs, tables = [], list(query.inputs), []
     for view in query.views:
@@ -36,10 +36,6 @@ def cut_slicers(query: Query) -> Query:
         storage = Storage(SinkKind.SCRIBE, name, shard_by=_shard_by(columns))
         tables.append(Table(writer(view.name), view.select, storage, view.span))
     return replace(query, inputs=tuple(inputs), views=tuple(views), tables=(*tables, *query.tables))
-
-
-def _owner(view: View) -> str:
-    return view.name.removesuffix(join_view(""))
 
 
 def _shard_by(columns: Iterable[Column]) -> exp.Expr | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from braid.core.connectors import SinkKind, SourceKind
-from braid.lang.query import InputSource, InputTable, JoinSelect, Query, Select, Storage, Table, View
+from braid.lang.query import InputSource, InputTable, Query, Select, Stateful, Storage, Table, View
 from braid.plan.logical.expressions import column, output
-from braid.plan.logical.selects import Statement, readers
+from braid.plan.logical.selects import Statement, feeding, readers
 from braid.plan.names import category, writer
 
 
@@ -19,22 +19,17 @@ def cut_views(query: Query) -> Query:
     never stored.
     """
     reading = readers(query)
-    feeding = {
-        relation.table
-        for view in query.views
-        if isinstance(view.select, JoinSelect)
-        for relation in view.select.relations
-    }
+    fed = feeding(query)
     views, inputs, tables = [], list(query.inputs), []
     over_join: set[str] = set()
     for view in query.views:
         views.append(view)
-        if isinstance(view.select, JoinSelect):
+        if isinstance(view.select, Stateful):
             over_join.add(view.name)
             continue
-        if view.select.source.table not in over_join or view.name in feeding:
+        if view.select.source.table not in over_join or view.name in fed:
             continue
-        if _fuses(reading.get(view.name, []), feeding):
+        if _fuses(reading.get(view.name, []), fed):
             over_join.add(view.name)
             continue
         views[-1:] = [replace(view, name=writer(view.name))]
@@ -43,8 +38,8 @@ def cut_views(query: Query) -> Query:
     return replace(query, inputs=tuple(inputs), views=tuple(views), tables=(*tables, *query.tables))
 
 
-def _fuses(found: list[Statement], feeding: set[str]) -> bool:
-    return len(found) == 1 and (isinstance(found[0], Table) or found[0].name not in feeding)
+def _fuses(found: list[Statement], fed: set[str]) -> bool:
+    return len(found) == 1 and (isinstance(found[0], Table) or found[0].name not in fed)
 
 
 def _input(query: Query, view: View) -> InputTable:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from braid.lang.query import Query
-from braid.plan.logical.selects import relations_in
 
 
 def drop_unused(query: Query) -> Query:
     """Keep the inputs and views that some table reads, directly or not."""
-    needed = {relation.table for table in query.tables for relation in relations_in(table.select)}
+    needed = {relation.table for table in query.tables for relation in table.select.relations}
     for view in reversed(query.views):
         if view.name in needed:
-            needed |= {relation.table for relation in relations_in(view.select)}
+            needed |= {relation.table for relation in view.select.relations}
     return replace(
         query,
         inputs=tuple(table for table in query.inputs if table.name in needed),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from braid.lang.query import JoinSelect, Query, Relation, Select
+from braid.lang.query import AnySelect, OperatorSelect, Query, Relation, Select
 from braid.plan.logical.expressions import rename_relations
-from braid.plan.logical.selects import map_select, relations_in
+from braid.plan.logical.selects import map_select
 
 
 def eliminate_aliases(query: Query) -> Query:
@@ -21,10 +21,10 @@ def eliminate_aliases(query: Query) -> Query:
     )
 
 
-def _named(select: Select | JoinSelect) -> Select | JoinSelect:
+def _named(select: AnySelect) -> AnySelect:
     names: dict[str, str] = {}
-    tables = {relation.table for relation in relations_in(select)}
-    for relation in relations_in(select):
+    tables = {relation.table for relation in select.relations}
+    for relation in select.relations:
         name, count = relation.table, 1
         while name in names.values() or (count > 1 and name in tables):
             count += 1
@@ -41,6 +41,8 @@ def _named(select: Select | JoinSelect) -> Select | JoinSelect:
         return replace(relation, alias=names[relation.alias])
 
     select = map_select(select, lambda e: rename_relations(e, names))
+    if isinstance(select, OperatorSelect):
+        return replace(select, source=renamed(select.source))
     lookups = tuple(replace(lookup, alias=names[lookup.alias]) for lookup in select.lookups)
     if isinstance(select, Select):
         return replace(select, source=renamed(select.source), lookups=lookups)

@@ -8,9 +8,9 @@ from itertools import islice
 from sqlglot import exp
 
 from braid.lang.errors import Diagnostic, PqlError
-from braid.lang.query import JoinSelect, OutputColumn, Query, Select, Table, View
+from braid.lang.query import OutputColumn, Query, Select, Stateful, Table, View
 from braid.plan.logical.expressions import rename_relations
-from braid.plan.logical.selects import inline, map_columns, map_conditions, map_lookup
+from braid.plan.logical.selects import feeding, inline, map_columns, map_conditions, map_lookup
 
 MAX_NODES = 5_000
 MAX_DEPTH = 150
@@ -22,21 +22,16 @@ def merge_views(query: Query) -> Query:
 
     A view that a join reads stays: it is a slicer.
     """
-    feeding = {
-        relation.table
-        for view in query.views
-        if isinstance(view.select, JoinSelect)
-        for relation in view.select.relations
-    }
+    fed = feeding(query)
     plain: dict[str, Select] = {}
     views: list[View] = []
     for view in query.views:
-        if isinstance(view.select, JoinSelect):
+        if isinstance(view.select, Stateful):
             views.append(view)
             continue
         merged = _merge(view.select, plain)
         _check_size(query, view, merged)
-        if view.name in feeding:
+        if view.name in fed:
             views.append(replace(view, select=merged))
         else:
             plain[view.name] = merged

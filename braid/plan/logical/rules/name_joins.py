@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from braid.lang.query import JoinSelect, Query, Relation, Select, Table, View
+from braid.lang.query import Query, Relation, Select, Stateful, Table, View
 from braid.plan.logical.expressions import column, output
 
 
@@ -12,7 +12,7 @@ def name_joins(query: Query) -> Query:
     """`CREATE TABLE t AS SELECT ... JOIN ...` becomes a view `t` and a table that selects all of it."""
     views, tables = list(query.views), []
     for table in query.tables:
-        if isinstance(table.select, JoinSelect):
+        if isinstance(table.select, Stateful):
             view = View(table.name, table.select, table.span)
             views.append(view)
             table = replace(table, select=_all_of(view, table))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from braid.lang.query import JoinSelect, Query
+from braid.lang.query import Query, Stateful
 from braid.plan.logical.selects import narrow, output_expressions, readers, used
 
 
 def prune_output(query: Query) -> Query:
-    """Keep of each join only what the statement after it uses; what the slicers write stays as it is."""
+    """Keep of a join or operator what the statement after it uses; what the slicers write stays as it is."""
     reading = readers(query)
     views = []
     for view in query.views:
-        if isinstance(view.select, JoinSelect) and view.name in reading:
+        if isinstance(view.select, Stateful) and view.name in reading:
             needed = {
                 name
                 for reader in reading[view.name]

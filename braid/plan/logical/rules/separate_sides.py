@@ -6,6 +6,7 @@ the view is evaluated after the join, which is always right. The rules that foll
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from sqlglot import exp
@@ -13,7 +14,7 @@ from sqlglot import exp
 from braid.core.side import Side
 from braid.kernels.join.spec import Neighbour
 from braid.lang.errors import Diagnostic, PqlError
-from braid.lang.query import JoinSelect, OutputColumn, Query, Relation, Select, View
+from braid.lang.query import Column, JoinSelect, OutputColumn, Query, Relation, Select, View
 from braid.plan.logical.expressions import Replace, column, output, substitute
 from braid.plan.logical.neighbours import call, find_calls, replace_calls
 from braid.plan.logical.normal_form import is_operator
@@ -37,23 +38,25 @@ def separate_sides(query: Query) -> Query:
         for view in query.views
         if isinstance(view.select, JoinSelect) and not is_operator(query, view.select, view.name)
     ]
+    return replace_separated(query, {view.name: _separate(query, view) for view in joins})
+
+
+def replace_separated(query: Query, separated: dict[str, tuple[View, ...]]) -> Query:
+    """Put the parts of views in their place; the last one has the name of the view, the others new ones."""
     taken = {table.name for table in query.inputs} | {view.name for view in query.views}
-    separated = {}
-    for view in joins:
-        parts = _separate(query, view)
-        for part in parts[:-1]:
+    for name, (*parts, view) in separated.items():
+        for part in parts:
             if part.name in taken:
-                message = f"the join view {view.name} needs the name {part.name} for a part of itself"
+                message = f"the view {name} needs the name {part.name} for a part of itself"
                 hint = f"rename the input table or view {part.name}"
                 raise PqlError(query.source, [Diagnostic("PQL215", message, view.span, hint)])
-        separated[view.name] = parts
     return replace_views(query, separated)
 
 
 def _separate(query: Query, view: View) -> tuple[View, ...]:
     select = view.select
     assert isinstance(select, JoinSelect)
-    _check_names(query, select)
+    check_names(query, select.columns)
     relations = dict(zip(Side, select.relations, strict=True))
     in_output = used(output_expressions(select))
     needed = in_output | used(join_expressions(select.joins[0]))
@@ -118,9 +121,10 @@ def _placed(places: dict[tuple[str, str], exp.Column]) -> Replace:
     return lambda node: places.get((node.table, column_name(node)))
 
 
-def _check_names(query: Query, select: JoinSelect) -> None:
-    for item in select.columns:
+def check_names(query: Query, columns: Iterable[OutputColumn | Column]) -> None:
+    """Refuse columns with names that the parts of a view give to columns of their own."""
+    for item in columns:
         if is_reserved(item.name):
-            message = f"the column name {item.name} of a join view is reserved"
+            message = f"the column name {item.name} is reserved in a view over a join or operator"
             hint = "choose a name without two underscores"
             raise PqlError(query.source, [Diagnostic("PQL215", message, item.span, hint)])

@@ -1,0 +1,1 @@
+"""Operators that a program calls in FROM; every file here declares one."""
