@@ -107,6 +107,10 @@ def diff_json(found: Diff) -> dict[str, Json]:
             }
             for change in found.changes
         ],
+        "queries": [
+            {"name": query.name, "before": list(query.before), "after": list(query.after)}
+            for query in found.queries
+        ],
     }
 
 
@@ -120,6 +124,9 @@ def diff_text(found: Diff) -> str:
         )
         lines.append(f"          {change.rule.reason}{extra}")
         lines += [f"          alternative: {text}" for text in change.rule.alternatives]
+    for query in found.queries:
+        lines.append(f"query {query.name} will run otherwise:")
+        lines += [f"  - {text}" for text in query.before] + [f"  + {text}" for text in query.after]
     lines.append(f"verdict: {found.verdict.value}" if found.changes else "no changes")
     return "\n".join(lines) + "\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from braid.core.columns import TIME
 from braid.core.counters import Counters
@@ -30,6 +30,7 @@ class SlicerWatermarks:
 
     source: str
     columns: tuple[tuple[str, str], ...]
+    kind: Literal["slicer"] = "slicer"
 
     def of(self, root: str, offset: Mapping[str, Any], counts: Counters) -> dict[str, int]:
         """The watermarks of the last commit that has been read whole, up to and with a micro-batch."""
@@ -60,6 +61,7 @@ class OperatorWatermarks:
     inputs: Mapping[str, str]
     bounds: tuple[int, int] | None
     columns: tuple[tuple[str, str, str, int], ...]
+    kind: Literal["operator"] = "operator"
 
     def of(self, root: str, offset: Mapping[str, Any], counts: Counters) -> dict[str, int]:
         """Each is the lesser of what came in with the last commit and of what waits in the operator.
@@ -99,7 +101,7 @@ def read_watermarks(value: Mapping[str, Any] | None) -> OutputWatermarks | None:
     if value is None:
         return None
     columns = tuple(tuple(column) for column in value["columns"])
-    if "source" in value:
+    if value["kind"] == "slicer":
         return SlicerWatermarks(value["source"], columns)
     bounds = value["bounds"]
     return OperatorWatermarks(value["inputs"], None if bounds is None else (bounds[0], bounds[1]), columns)

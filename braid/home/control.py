@@ -1,6 +1,8 @@
-"""What a stage was started with, and must go on with as long as its checkpoint is there."""
+"""What a stage was started with, and goes on with as long as its checkpoint is there; how far it reads."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from braid.home.records import Record
 
@@ -33,3 +35,18 @@ class SinkStart(Record):
 
     target: str
     first_commit: int
+
+
+class ReadUpTo(Record):
+    """How far the present micro-batch of a stage reads: told by its source, for the watermarks of its sink.
+
+    Spark tells a sink nothing but the number of the micro-batch. The source plans every micro-batch, a
+    replayed one too, before its sink commits it, and one after the other.
+
+    Parameters
+    ----------
+    offset
+        The end offset, as the source gave it to Spark.
+    """
+
+    offset: dict[str, Any]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypedDict
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming.query import StreamingQuery
@@ -20,6 +21,7 @@ from braid.core.config import AppConfig
 from braid.core.errors import ConfigError
 from braid.engine import dead_letters
 from braid.engine.admission import AdmissionConfig
+from braid.engine.expressions import compile_columns
 from braid.engine.output_watermarks import OperatorWatermarks, OutputWatermarks, SlicerWatermarks
 from braid.engine.stepper import OperatorConfig
 from braid.home.control import SinkStart, StateLayout
@@ -30,7 +32,7 @@ from braid.plan.kinds.slicer import SlicerStage
 from braid.plan.physical.layout import layout
 from braid.plan.physical.operation import Facts
 from braid.plan.physical.slicing import may_read_whole_files
-from braid.plan.physical.stepping import Stepping, may_store_directly
+from braid.plan.physical.stepping import Stepping
 from braid.plan.physical.targets import (
     CategoryTarget,
     LookupTarget,
@@ -54,7 +56,7 @@ from braid.spark.sinks.table import TableConfig, TableSink
 from braid.spark.slicers.arrow_files import ArrowSlicer
 from braid.spark.slicers.catalyst import slice_rows
 from braid.spark.slicers.lookups import check_tables
-from braid.spark.slicers.post_join import direct, expressible, slice_results
+from braid.spark.slicers.post_join import direct, slice_results
 from braid.spark.sources.category import CategorySource
 from braid.spark.sources.inputs import Inputs
 from braid.spark.sources.steps import StepSource, StepSourceConfig
@@ -165,10 +167,11 @@ class Launcher:
     # -- frames -----------------------------------------------------------------------------------
 
     def _slice(self, stage: SlicerStage) -> tuple[DataFrame, SinkConfig]:
-        inputs = Inputs(self.session, self.home.home.log_root, self.options.batch_rows)
+        marks = SlicerWatermarks(stage.source.name, stage.watermarks) if stage.watermarks else None
+        read_file = self._read_file(stage, marks)
+        inputs = Inputs(self.session, self.home.home.log_root, self.options.batch_rows, read_file)
         plan = stage.operation(self.plan, self.options, Facts())
         frame = slice_rows(stage, inputs, plan.required, self.options, str(self.home.home.root))
-        marks = SlicerWatermarks(stage.source.name, stage.watermarks) if stage.watermarks else None
         config = self._sink(stage, frame.schema, marks)
         slicer = self._arrow_slicer(stage, inputs, config)
         plan = stage.operation(self.plan, self.options, Facts(expressible=slicer is not None))
@@ -188,17 +191,48 @@ class Launcher:
         return ArrowSlicer.plan(stage, stored, target, self.options.max_future)
 
     def _operate(self, stage: Stage) -> tuple[DataFrame, SinkConfig]:
-        root, home, inputs = self.home.home.log_root, str(self.home.home.root), stage.reads()
-        plan = self._stepping(stage, self._facts(stage))
+        home, facts = str(self.home.home.root), self._facts(stage)
+        plan = self._stepping(stage, facts)
         emitted = plan.operator.output_schema(
-            {name: self.log.open(one).schema for name, one in inputs.items()}
+            {name: self.log.open(one).schema for name, one in stage.reads().items()}
         )
         schema = StructType([*spark_schema(emitted).fields, StructField(NOTE, StringType())])
         stored = slice_results(stage, self.session.createDataFrame([], schema), home).schema
-        buffered = str(self.home.control_file(stage.name, "buffered")) if plan.tells_buffered else None
-        sink = self._sink(stage, stored, _watermarks(stage, plan), buffered)
+        sink = self._sink(stage, stored, _watermarks(stage, plan), self._buffered_file(stage, plan))
+        plan = self._stepping(stage, replace(facts, expressible=self._expressible(stage, emitted, sink)))
+        config = OperatorConfig(
+            self.home.home.log_root,
+            stage.reads(),
+            plan.operator,
+            plan.layout.ranges,
+            uuid.uuid4().hex,
+            direct(stage, category_of(self.plan.application, stage), self.options.chunk_rows)
+            if plan.direct
+            else None,
+        )
+        return slice_results(stage, self._steps(stage, plan, config).mapInArrow(decode, schema), home), sink
+
+    def _steps(self, stage: Stage, plan: Stepping, config: OperatorConfig) -> DataFrame:
+        """What the shards of an operator emit, step by step."""
+        source = self._step_source(stage, plan).to_json()
+        references = self.session.readStream.format(StepSource.name()).option("config", source).load()
+        self.session.conf.set("spark.sql.shuffle.partitions", plan.layout.partitions)
+        # Workers are pooled by their environment: one of its own keeps a stage's cache where its shards are.
+        # It is replaced, never changed: other threads may be handing it to the JVM at this moment.
+        context = self.session.sparkContext
+        with _environment:
+            shared = context.environment
+            context.environment = {**shared, "BRAID_STAGE": f"{self.plan.application}.{stage.name}"}
+            try:
+                return references.groupBy("slot").transformWithStateInPandas(
+                    StepProcessor(config), RESULTS, "Append", "None"
+                )
+            finally:
+                context.environment = shared
+
+    def _step_source(self, stage: Stage, plan: Stepping) -> StepSourceConfig:
         admission = AdmissionConfig(
-            inputs,
+            stage.reads(),
             plan.upper,
             self.options,
             plan.propagated,
@@ -206,41 +240,28 @@ class Launcher:
             plan.rescued,
             plan.pad_after,
         )
-        source = StepSourceConfig(
-            root=root,
+        return StepSourceConfig(
+            root=self.home.home.log_root,
             admission=admission,
             state_keys=state_keys(plan.layout.shards, plan.layout.partitions),
             drain_file=str(self.home.control_file(stage.name, "drain")),
             status_file=str(self.home.control_file(stage.name, "pacing")),
+            read_file=self._read_file(stage, _watermarks(stage, plan)),
             held_files={
-                side: tuple(str(self.home.control_file(join, "buffered")) for join in joins)
-                for side, joins in plan.held_by.items()
+                name: tuple(str(self.home.control_file(holder, "buffered")) for holder in holders)
+                for name, holders in plan.held_by.items()
             },
-            buffered_file=buffered,
+            buffered_file=self._buffered_file(stage, plan),
         )
-        references = (
-            self.session.readStream.format(StepSource.name()).option("config", source.to_json()).load()
-        )
-        self.session.conf.set("spark.sql.shuffle.partitions", plan.layout.partitions)
-        own = None
-        if isinstance(sink, BlocksConfig) and may_store_directly(stage):
-            stored_as = self.log.open(sink.category).schema
-            if expressible(stage, emitted, stored_as):
-                own = direct(stage, sink.category, self.options.chunk_rows)
-        config = OperatorConfig(root, inputs, plan.operator, plan.layout.ranges, uuid.uuid4().hex, own)
-        # Workers are pooled by their environment: one of its own keeps a stage's cache where its shards are.
-        # It is replaced, never changed: other threads may be handing it to the JVM at this moment.
-        context = self.session.sparkContext
-        with _environment:
-            shared = context.environment
-            context.environment = {**shared, "BRAID_JOIN": f"{self.plan.application}.{stage.name}"}
-            try:
-                results = references.groupBy("slot").transformWithStateInPandas(
-                    StepProcessor(config), RESULTS, "Append", "None"
-                )
-            finally:
-                context.environment = shared
-        return slice_results(stage, results.mapInArrow(decode, schema), home), sink
+
+    def _buffered_file(self, stage: Stage, plan: Stepping) -> str | None:
+        return str(self.home.control_file(stage.name, "buffered")) if plan.tells_buffered else None
+
+    def _expressible(self, stage: Stage, emitted: pa.Schema, sink: SinkConfig) -> bool:
+        """Whether Arrow can compute what is stored of what an operator emits."""
+        if not isinstance(sink, BlocksConfig):
+            return False
+        return compile_columns(stage.columns, emitted, self.log.open(sink.category).schema) is not None
 
     def _stepping(self, stage: Stage, facts: Facts) -> Stepping:
         operation = stage.operation(self.plan, self.options, facts)
@@ -306,10 +327,14 @@ class Launcher:
             first_commit=self._first_commit(stage, category),
             category=category.name,
             chunk_rows=self.options.chunk_rows,
-            checkpoint=str(self.home.checkpoint(stage.name)),
+            read_file=self._read_file(stage, marks),
             watermarks=marks,
             bounded=target.bounded,
         )
+
+    def _read_file(self, stage: Stage, marks: OutputWatermarks | None) -> str | None:
+        """Where the source of a stage tells its sink how far it reads, if watermarks follow from that."""
+        return None if marks is None else str(self.home.control_file(stage.name, "read"))
 
     @property
     def _warehouse(self) -> Path:

@@ -10,15 +10,17 @@ from braid.plan.stages.base import Plan
 from braid.plan.time_words import duration
 from braid.plan.update.change import Change
 from braid.plan.update.index import PlanIndex
+from braid.plan.update.queries import QueryChange, query_changes
 from braid.plan.update.rows import row_changes, sink_changes
 from braid.plan.update.rules import OPTION_KINDS, Verdict
 
 
 @dataclass(frozen=True)
 class Diff:
-    """All changes between two plans."""
+    """All changes between two plans, and the queries that will run otherwise for them."""
 
     changes: tuple[Change, ...]
+    queries: tuple[QueryChange, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -28,7 +30,7 @@ class Diff:
 
 def diff(old: Plan, new: Plan) -> Diff:
     """Every change from `old` to `new`, by application, operator and table."""
-    return Diff(tuple(_changes(old, new)))
+    return Diff(tuple(_changes(old, new)), tuple(query_changes(old, new)))
 
 
 def _changes(old: Plan, new: Plan) -> Iterator[Change]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Self
 
 import pyarrow as pa
@@ -13,14 +14,14 @@ from pyspark.sql.types import StructType
 
 from braid.core.columns import TIME
 from braid.core.counters import Counters
-from braid.core.errors import LogError
+from braid.core.errors import LogError, RunError
 from braid.engine.output_watermarks import OutputWatermarks, read_watermarks
 from braid.eventtime.arrival import by_bounds, by_median
+from braid.home.control import ReadUpTo
 from braid.log.log import Log
 from braid.log.records import FileEntry
 from braid.log.shared import fresh
 from braid.log.writer import write_file
-from braid.spark.checkpoints import offset_of
 from braid.spark.sinks.base import NotedWriter, SinkConfig
 from braid.spark.slicers.arrow_files import ArrowSlicer
 
@@ -35,8 +36,8 @@ class BlocksConfig(SinkConfig):
         The category.
     chunk_rows
         Most rows per chunk.
-    checkpoint
-        Where Spark writes down what each micro-batch reads, from which watermarks follow.
+    read_file
+        Where the source says how far the micro-batch reads, from which watermarks follow.
     watermarks
         Where the watermarks of what is written come from; None if there are none.
     copies
@@ -49,7 +50,7 @@ class BlocksConfig(SinkConfig):
 
     category: str
     chunk_rows: int
-    checkpoint: str = ""
+    read_file: str | None = None
     watermarks: OutputWatermarks | None = None
     copies: dict[str, str] = field(default_factory=dict)
     slicer: dict[str, object] | None = None
@@ -100,7 +101,7 @@ class BlockWriter(NotedWriter[BlocksConfig]):
         config = self._config
         entries = [FileEntry.from_json(text) for text in stored]
         category = Log(config.root).open(config.category)
-        marks = self._watermarks(commit, counts)
+        marks = self._watermarks(counts)
         won = category.publish(commit, entries, marks, order=_by_time(entries, bounded=config.bounded))
         if not won and commit >= category.first:
             there = category.reader().commit(commit)
@@ -114,13 +115,19 @@ class BlockWriter(NotedWriter[BlocksConfig]):
         counts.bytes_out = sum(entry.size for entry in entries)
         counts.shard_rows = _shard_rows(entries, category.shards)
 
-    def _watermarks(self, commit: int, counts: Counters) -> dict[str, int]:
+    def _watermarks(self, counts: Counters) -> dict[str, int]:
         """Below which nothing more comes, per time column."""
         config = self._config
-        if config.watermarks is None:
+        if config.watermarks is None or config.read_file is None:
             return {}
-        offset = offset_of(config.checkpoint, commit - config.first_commit)
-        return config.watermarks.of(config.root, offset, counts)
+        read = ReadUpTo.read(Path(config.read_file))
+        if read is None:
+            raise RunError(
+                "the source has not said how far this micro-batch reads",
+                where=config.read_file,
+                hint="start the application again: the micro-batch is then repeated",
+            )
+        return config.watermarks.of(config.root, read.offset, counts)
 
 
 def _with_copies(batch: pa.RecordBatch, copies: Mapping[str, str]) -> pa.RecordBatch:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from braid.core.columns import NOTE
-from braid.engine.expressions import compile_columns
 from braid.engine.stepper import Direct
 from braid.plan.stages.base import Stage
 from braid.spark.slicers.catalyst import projected, sharded
@@ -20,11 +18,6 @@ def slice_results(stage: Stage, rows: DataFrame, home: str) -> DataFrame:
     if stage.filter is not None:
         rows = rows.filter(F.col(NOTE).isNotNull() | F.expr(stage.filter))
     return sharded(rows.select(*(projected(c) for c in stage.columns), F.col(NOTE)), stage.sink)
-
-
-def expressible(stage: Stage, joined: pa.Schema, stored: pa.Schema) -> bool:
-    """Whether Arrow can compute what is stored, so that results need not pass through the JVM."""
-    return compile_columns(stage.columns, joined, stored) is not None
 
 
 def direct(stage: Stage, category: str, chunk_rows: int) -> Direct:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -13,6 +14,7 @@ from pyspark.sql.types import StructType
 from braid.core.json_values import Json
 from braid.core.positions import ChunkRange, Position, positions_in, ranges_of
 from braid.engine.offsets import ReadOffset
+from braid.home.control import ReadUpTo
 from braid.log.reader import Reader
 from braid.log.shared import reader
 
@@ -23,8 +25,9 @@ COMMITS_AT_ONCE = 1000
 class CategorySource(DataSource):
     """Reads a category.
 
-    Options: `root` of the log, `category`, `max_rows` per micro-batch, `tasks` to read with. The schema that
-    the caller gives names the columns to read.
+    Options: `root` of the log, `category`, `max_rows` per micro-batch, `tasks` to read with, and `read_file`,
+    where to say how far a micro-batch reads, if its sink needs it. The schema that the caller gives names the
+    columns to read.
     """
 
     @classmethod
@@ -40,6 +43,7 @@ class CategorySource(DataSource):
             tuple(schema.fieldNames()),
             int(self.options["max_rows"]),
             int(self.options["tasks"]),
+            self.options.get("read_file"),
         )
 
 
@@ -53,12 +57,21 @@ class Piece(InputPartition):
 class CategoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are those of `braid.engine.offsets.ReadOffset`."""
 
-    def __init__(self, root: str, category: str, columns: tuple[str, ...], max_rows: int, tasks: int) -> None:
+    def __init__(
+        self,
+        root: str,
+        category: str,
+        columns: tuple[str, ...],
+        max_rows: int,
+        tasks: int,
+        read_file: str | None = None,
+    ) -> None:
         self._root = root
         self._category = category
         self._columns = columns
         self._max_rows = max_rows
         self._tasks = tasks
+        self._read_file = read_file
         self._end: int | None = None
 
     def initialOffset(self) -> dict[str, Json]:  # noqa: N802
@@ -90,6 +103,8 @@ class CategoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Json], end: dict[str, Json]) -> Sequence[InputPartition]:
         """Split the chunks between two offsets into tasks of about equal size, in order."""
+        if self._read_file is not None:
+            ReadUpTo(offset=end).write(Path(self._read_file))
         pieces = self._between(ReadOffset.from_json(start).next, ReadOffset.from_json(end).next)
         share = max(1, -(-sum(rows for _, rows in pieces) // self._tasks))
         tasks: list[list[Position]] = []

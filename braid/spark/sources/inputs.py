@@ -42,6 +42,8 @@ class Inputs:
         Root of the log.
     max_rows
         Most rows that a micro-batch takes from a category.
+    read_file
+        Where the source of a category says how far a micro-batch reads, if the sink needs it.
     tables
         Folders of Parquet files that have been looked at.
     """
@@ -49,6 +51,7 @@ class Inputs:
     session: SparkSession
     root: str
     max_rows: int
+    read_file: str | None = None
     tables: dict[str, DataFrame] = field(default_factory=dict)
 
     def open(self, source: Source, required: Sequence[str]) -> DataFrame:
@@ -63,15 +66,15 @@ class Inputs:
     def category(self, category: Category, columns: Sequence[str]) -> DataFrame:
         """Columns of a category as they are stored."""
         schema = StructType([spark_schema(category.schema)[name] for name in columns])
-        return (
+        reader = (
             self.session.readStream.format(CategorySource.name())
             .schema(schema)
             .option("root", self.root)
             .option("category", category.name)
             .option("max_rows", self.max_rows)
             .option("tasks", self.session.sparkContext.defaultParallelism)
-            .load()
         )
+        return (reader if self.read_file is None else reader.option("read_file", self.read_file)).load()
 
     def parquet_schema(self, source: Source) -> pa.Schema | None:
         """The declared columns of Parquet files as they are stored; None for other sources and layouts."""

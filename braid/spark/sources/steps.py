@@ -22,6 +22,7 @@ from braid.engine.admission import Admission, AdmissionConfig, Admitted, Facts
 from braid.engine.inputs import InputLog
 from braid.engine.offsets import OperatorOffset
 from braid.home.buffered import read_buffered
+from braid.home.control import ReadUpTo
 from braid.home.pacing import Pacing
 from braid.log.shared import reader
 
@@ -45,6 +46,8 @@ class StepSourceConfig:
         While it exists, what is in the log is all there will be.
     status_file
         Where to say what is paused, and why.
+    read_file
+        Where to say how far a micro-batch reads, if its sink needs it.
     held_files
         Per input, where the joins upstream say how many rows they hold: while they hold any, the input is not
         taken for idle. Only for inputs whose late rows would be lost.
@@ -57,6 +60,7 @@ class StepSourceConfig:
     state_keys: tuple[int, ...]
     drain_file: str
     status_file: str
+    read_file: str | None = None
     held_files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     buffered_file: str | None = None
 
@@ -136,6 +140,8 @@ class StepReader(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, Json], end: dict[str, Json]) -> Sequence[InputPartition]:
         """One task that emits references to what lies between two offsets."""
+        if self._config.read_file is not None:
+            ReadUpTo(offset=end).write(Path(self._config.read_file))
         if start == end:
             return []
         self._warm = True

@@ -178,3 +178,25 @@ def test_options_of_a_source() -> None:
     old = BASE.replace('SCRIBE("b")', 'KAFKA("b", maxOffsetsPerTrigger = "10")')
     new = old.replace('"10"', '"20"')
     assert {c.kind for c in diff(compile_text(old).plan, compile_text(new).plan).changes} == {"input.options"}
+
+
+def test_queries_that_run_otherwise_are_named() -> None:
+    filtered = " WHERE n IS NULL OR n > 2"
+    wider = BASE.replace("INTERVAL '2 minutes'", "INTERVAL '9 minutes'").replace(filtered, "")
+    found = diff(compile_text(BASE).plan, compile_text(wider).plan)
+    assert [(query.name, query.before, query.after) for query in found.queries] == [
+        (
+            "j",
+            (
+                "the right input is kept 2 min ahead of the left one",
+                "results are stored after Catalyst",
+            ),
+            (
+                "the right input is kept 9 min ahead of the left one",
+                "results are stored by the workers of the operator if types allow, else after Catalyst",
+            ),
+        )
+    ]
+    assert "query j will run otherwise:\n  - the right input is kept 2 min ahead" in diff_text(found)
+    assert diff_json(found)["queries"]
+    assert diff(compile_text(BASE).plan, compile_text(BASE).plan).queries == ()
