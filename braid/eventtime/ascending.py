@@ -187,7 +187,7 @@ class AscendingClock:
                 level.open = times
                 return
             if level.open is None:
-                return  # its pair is older than what was recalled
+                return  # the other half of the pair is older than what was restored
             times, level.open = level.open.merge(times), None
 
 

@@ -281,7 +281,7 @@ class _Input:
         self._before = offset
         self._position = offset.position
         self._active = offset.active
-        # After an update to another kind of estimator, stream time stays until the new one is beyond it.
+        # With another kind of estimator than before, stream time stays until the new one has passed it.
         snapshot = offset.estimator or {}
         same = snapshot.get("kind") == estimator.kind
         self._clock = estimator.restore(snapshot) if same else estimator.start(offset.position)

@@ -73,7 +73,7 @@ class Category:
         while True:
             start = max(self._known, self.first - 1)
             self._known = _gallop(lambda n: self.storage.exists(commit_path(n)), start)
-            # Retention may have removed what the search was standing on; then it has moved `first`.
+            # Retention may have removed commits that the search started from; `first` then tells.
             self.refresh()
             if self._known >= self.first - 1:
                 return self._known

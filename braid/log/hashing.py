@@ -142,7 +142,7 @@ def _hash_decimals(column: pa.Array, seeds: _U64) -> _U64:
         return _hash_longs(np.ascontiguousarray(raw[:, :8]).view(np.int64)[:, 0], seeds)
     big_endian = np.ascontiguousarray(raw[:, ::-1])
     sign = (big_endian[:, :1].view(np.int8) >> 7).view(np.uint8)
-    # A leading byte can go while it, and the first bit of the next one, only repeat the sign.
+    # As Java's BigInteger: drop leading bytes that only extend the sign.
     same = (big_endian[:, :-1] == sign) & ((big_endian[:, 1:].view(np.int8) >> 7).view(np.uint8) == sign)
     spare: _I64 = np.logical_and.accumulate(same, axis=1).sum(axis=1)
     starts = np.arange(len(column), dtype=np.int64) * 16 + spare

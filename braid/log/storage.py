@@ -128,8 +128,8 @@ class Storage:
             except FileExistsError:
                 return False
             except OSError:
-                # A rename may say in its own words that the name is taken. Not so on a local disk: there the
-                # file may be ours, with only its durability in doubt, and nobody else has won.
+                # Object stores raise errors of their own when the target of a move exists. On a local disk,
+                # any other error is a failure: if the file is there it is ours, and could not be synced.
                 if not self.local and self.exists(path):
                     return False
                 raise

@@ -82,7 +82,7 @@ class Application:
         self._options = parse_options({**dict(plan.options), **(options or {})})
         self._drain = drain
         if drain:
-            # All input is there, if not read yet: a stream that has nothing to offer is late, never silent.
+            # A drain reads all that is in the log, so an input that has no rows right now is not idle.
             self._options = self._options.model_copy(update={"idle_timeout": NEVER})
         self._own = spark is None
         self._spark = spark
@@ -114,7 +114,7 @@ class Application:
         try:
             verdict = self._check_update()
         except BraidError as error:
-            # The home stays as it is, with status and log of the last run.
+            # Nothing has run: status and log of the last run must stay as they are.
             self._error = error
             self._held.close()
             self._ended.set()
@@ -316,7 +316,7 @@ class Application:
                 if self._waits(stage):
                     self._start_queries([stage])
                 if self._stopping.is_set():
-                    # Perhaps too late for the others to know of what was just started.
+                    # `stop` may have gone through the queries before the last one was started.
                     self._stop_queries()
                     return
                 query = self._queries[stage.name]
@@ -331,7 +331,8 @@ class Application:
                     self._relays[stage.name].process_available()
                 self._log.info("stage drained", stage=stage.name)
         except Exception as error:  # noqa: BLE001  as above
-            # The watch reports it, with the stage that failed, unless that did not even start.
+            # The watch thread reports a failed query with its stage; give it time to. A query that did not
+            # start is reported here.
             self._stopping.wait(5)
             self._fail(error)
         self._stopping.set()

@@ -309,7 +309,7 @@ class _Work:
         has_previous, has_following = gap_back <= self._within, gap_ahead <= self._within
         previous = np.where(has_previous, previous, -1)
         following = np.where(has_following, following, -1)
-        # Stream time of the right series from which on each neighbour is known, or known not to be.
+        # The right stream time at which each neighbour, or its absence, is final.
         know_previous = time + (1 if spec.inclusive or spec.mode is not SeriesMode.PREVIOUS else 0)
         know_following = np.where(has_following, time + gap_ahead, time + self._within + 1)
         match spec.mode:
@@ -343,17 +343,18 @@ class _Work:
             mine = np.flatnonzero(order.of(side))
             time = order.time[mine]
             following = order.after(side.other, inclusive=False)[mine]
-            # No record of the other side lies between this one and the horizon: its successor may come.
+            # Open-ended rows have no successor before the horizon yet: one may still come.
             open_ended = (following < 0) | (order.time[following] >= horizon)
             keep = (time >= horizon) | open_ended | self._is_last(order, mine, horizon)
-            # Twice the bound: a row that far back may wait for its successor to say which of them is nearer.
+            # Twice the bound: a partner within the bound may itself choose between this row and one as far
+            # on its other side.
             keep &= time >= horizon - min(2 * self._within, FAR)
             if self._spec.type.pads(side) and self._spec.mode.symmetric:
                 matched = self._series[side].matched[order.index[mine]]
                 keep |= ~matched & (self._after[side.other] <= time + self._within)
             kept[mine] = keep
         if self._spec.mode is SeriesMode.SPARSE:
-            # Whom a row has chosen must stay known, or it seems to have chosen the next best already.
+            # Keep what a kept row has chosen: without it, the row would seem to have chosen its next best.
             chosen = [order.before(side.other, inclusive=True)[kept & order.of(side)] for side in Side]
             for positions in chosen:
                 kept[positions[positions >= 0]] = True

@@ -155,7 +155,7 @@ class Typer:
             return Evidence(Strength.CERTAIN, other, span, f"used as {article(other)} with {user}")
         kind = other
         if types.family(other) is Family.NUMBER:
-            # An equality is with a code or a count; anything else may well have a fraction.
+            # `x = 3` suggests a whole number; `x > 3` holds for fractions, too.
             kind = "bigint" if exact and other in types.INTEGERS else "double"
         return Evidence(Strength.USE, kind, span, f"used as {article(kind)} with {user}")
 

@@ -95,7 +95,7 @@ def _wait(context: SparkContext) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         try:
-            # The driver is one of those that are listed.
+            # The list includes the driver.
             if spark.getExecutorMemoryStatus().size() > 1:
                 return
         except Py4JError as error:

@@ -76,7 +76,7 @@ def _start(python: str, environment: Mapping[str, str], folder: Path) -> str:
         raise PermissionError(script)
     packages = str(Path(__file__).parents[2])
     paths = [packages, *filter(None, [os.environ.get("PYTHONPATH")])]
-    # Listening before there is anyone to answer: a launcher waits rather than find nobody.
+    # Listen before the nursery runs: a launcher that connects early then waits instead of failing.
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
         server.bind(str(address))
         server.listen(64)
@@ -151,12 +151,12 @@ class Nursery:
                 connection.close()
                 self._become(request)
             finally:
-                # Whatever went wrong, a child must not go on as a second nursery.
+                # The child must never return into the loop of the nursery.
                 os._exit(1)
         for stream in request.streams:
             os.close(stream)
         with suppress(OSError):
-            # A launcher that is gone already is found out below.
+            # If the launcher is gone, its connection is closed, and the selector reports that.
             connection.sendall(NUMBER.pack(pid))
         self._waiting[pid] = connection
         self._events.register(connection, selectors.EVENT_READ, pid)

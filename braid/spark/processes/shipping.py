@@ -75,7 +75,7 @@ def driver_environment() -> dict[str, str]:
             f"there is no {python!r} beside the driver",
             hint=f"set PYSPARK_PYTHON to a Python {PYTHON} that the driver and all executors have",
         )
-    # A PYSPARK_PYTHON of the user's may lack the packages on this machine as well.
+    # PYSPARK_PYTHON may be another interpreter than this one, without our packages: put them on its path.
     roots = {str(Path(str(found.locate_file(""))).resolve()): None for found in distributions()}
     others = os.environ.get("PYTHONPATH")
     return {
@@ -98,7 +98,7 @@ def distributions() -> list[Distribution]:
         try:
             found[name] = distribution(name)
         except PackageNotFoundError:
-            # A requirement of other platforms or versions: whatever this driver imports is installed.
+            # Not installed, so not needed here: markers of other platforms or versions are not evaluated.
             continue
         todo += _selected(found[name].requires or [], extras)
     return [found[name] for name in sorted(found)]

@@ -133,8 +133,8 @@ class StepReader(DataSourceStreamReader):
             return admitted.offset.to_json()
         if self._warm:
             return start
-        # The first micro-batch of a run is slow: Spark starts Python processes, and windows are read from the
-        # log. While there is nothing to do is the time for it.
+        # Run an empty micro-batch while idle: the first one of a run is slow, since Spark starts Python
+        # processes and windows are read from the log.
         self._warm = True
         return before.again().to_json()
 

@@ -146,7 +146,7 @@ class LookupWriter:
         stored = self._database.get(incoming.keys.encoded.filter(pa.array(newest)).to_pylist())
         written, times = ValueCodec(self._settings.value).times(stored, self._database.where)
         if self._settings.ttl is not None:
-            # What is too old is gone, whether it was swept or not.
+            # An expired record counts as missing, even if no sweep has removed it yet.
             times = np.where(written < now_us - self._settings.ttl, NEVER, times)
         result: Mask = incoming.times[incoming.keys.rows[newest]] >= times
         return result

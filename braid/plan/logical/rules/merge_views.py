@@ -80,7 +80,7 @@ def _merge(select: Select, plain: dict[str, Select]) -> Select:
         names[lookup.alias] = name
 
     def below(expression: exp.Expr) -> exp.Expr:
-        # Renamed first: what is put in may have the same names.
+        # Rename before inlining: the expressions of the inner view may use the same aliases.
         return inline(
             rename_relations(expression, {a: n for a, n in names.items() if a != n}), alias, inner.columns
         )
