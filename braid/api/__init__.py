@@ -1,7 +1,8 @@
 """The one programmatic surface of Braid, which the command line and the service are thin layers over.
 
 Programs: `compile_text`, `compile_file`, `load_plan`, `explain`, `diff`. Nothing of these runs anything.
-Applications: `run` starts one and gives its `Application`; `status` shows those of a home.
+Applications: `run` starts one and gives its `Application`; `status` shows those of a home, `running_plan`
+what one of them runs.
 Data: `publish` and `Publisher` append records, `read` and `read_batches` read rows, `categories` lists.
 Lookup tables: `load_lookup`, `get_lookup`, `lookup_tables`.
 
@@ -10,7 +11,7 @@ What is below (`braid.plan`, `braid.spark`, ...) may change without notice.
 
 from typing import TYPE_CHECKING
 
-from braid.api.applications import run, status
+from braid.api.applications import run, running_plan, status
 from braid.api.data import CategoryInfo, Publisher, categories, publish, read, read_batches
 from braid.api.lookup import LookupInfo, get_lookup, load_lookup, lookup_tables
 from braid.api.programs import (
@@ -50,5 +51,6 @@ __all__ = [
     "read",
     "read_batches",
     "run",
+    "running_plan",
     "status",
 ]

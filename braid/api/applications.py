@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from braid.api.programs import load_plan
+from braid.core.errors import RunError
 from braid.home.metrics import MicroBatch
 from braid.home.paths import Home, HomeLike
 from braid.home.status import Status, read_status
@@ -64,7 +65,20 @@ def run(
     return application.start()
 
 
+def running_plan(application: str, home: HomeLike = None) -> Plan:
+    """The plan that an application runs, or ran last, in a home."""
+    found = Home.existing(home)
+    names = [one.name for one in found.applications()]
+    if application not in names:
+        raise RunError(
+            f"application {application!r} has not run here",
+            where=str(found.root),
+            hint=f"applications that have: {', '.join(names) or 'none'}",
+        )
+    return load_plan(found.application(application).plan_file)
+
+
 def status(home: HomeLike = None) -> list[Status]:
     """What the applications of a home are doing, or did last, with their last metrics."""
-    found = [read_status(application) for application in Home.at(home).applications()]
+    found = [read_status(application) for application in Home.existing(home).applications()]
     return [status for status in found if status is not None]

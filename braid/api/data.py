@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -83,7 +84,13 @@ def publish(
 
 
 def read_batches(
-    category: str, home: HomeLike = None, *, follow: bool = False, wait: Callable[[], None] | None = None
+    category: str,
+    home: HomeLike = None,
+    *,
+    since: int | None = None,
+    last: int | None = None,
+    follow: bool = False,
+    wait: Callable[[], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a category, oldest commit first, without the hash that they are sharded by.
 
@@ -91,22 +98,49 @@ def read_batches(
     ----------
     category, home
         What to read.
+    since
+        When the first commit to read was published, at the earliest, in microseconds.
+    last
+        How many of the rows that are there now to read, counted from the end; with `follow`, 0 begins with
+        what comes next.
     follow
         Whether to wait for more at the end.
     wait
         What to do while there is nothing new; sleeps for a moment by default.
     """
     reader = Home.at(home).log().open(category).reader()
-    number = reader.first
+    number = reader.first if since is None else _published_since(reader, since)
+    skip = 0
+    if last is not None:
+        number, skip = _tail(reader, number, last)
     while True:
         latest = reader.latest()
         while number <= latest:
             for batch in reader.rows(number):
-                yield batch.drop_columns([HASH]) if HASH in batch.schema.names else batch
+                skipped = min(skip, batch.num_rows)
+                skip -= skipped
+                rows = batch.slice(skipped)
+                yield rows.drop_columns([HASH]) if HASH in rows.schema.names else rows
             number += 1
         if not follow:
             return
         (wait or _pause)()
+
+
+def _published_since(reader: Reader, since: int) -> int:
+    """The first commit that was published at a moment or later."""
+    return bisect_left(
+        range(reader.latest() + 1), since, lo=reader.first, key=lambda number: reader.commit(number).wall_time
+    )
+
+
+def _tail(reader: Reader, first: int, rows: int) -> tuple[int, int]:
+    """The commit in which the last rows from `first` on begin, and how many rows of it come before them."""
+    number, found = reader.latest() + 1, 0
+    while found < rows and number > first:
+        number -= 1
+        found += reader.commit(number).rows
+    return number, max(0, found - rows)
 
 
 def read(category: str, home: HomeLike = None, limit: int | None = None) -> pa.Table:
@@ -142,7 +176,7 @@ class CategoryInfo:
 
 def categories(home: HomeLike = None) -> list[CategoryInfo]:
     """All categories of a home."""
-    log = Home.at(home).log()
+    log = Home.existing(home).log()
     return [_describe(log.open(name)) for name in log.categories()]
 
 

@@ -18,7 +18,10 @@ from rich.table import Table
 
 from braid import api
 from braid.core.columns import RAW_COLUMN
+from braid.core.config import parse_duration
+from braid.core.errors import ConfigError
 from braid.core.json_rows import json_rows, json_values
+from braid.core.times import now_micros
 
 HomeOption = Annotated[
     Path | None, typer.Option("--home", help="Folder of the log and of applications.", show_default=False)
@@ -58,11 +61,28 @@ def cat(
     category: Annotated[str, typer.Argument(help="Category to print.", show_default=False)],
     form: Annotated[Format, typer.Option("--format", help="How to print rows.")] = Format.JSONL,
     limit: Annotated[int | None, typer.Option(min=0, help="Most rows to print.", show_default=False)] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Wait for more rows.")] = False,
+    last: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Only the last so many rows; --last 0 --follow prints only what comes.",
+            show_default=False,
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="Only rows published since then: a time such as 2026-11-18T09:30, in UTC unless it says "
+            "otherwise, or a duration such as '10 minutes' before now.",
+            show_default=False,
+        ),
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more rows.")] = False,
     home: HomeOption = None,
 ) -> None:
-    """Print the rows of a category."""
-    batches = _limited(api.read_batches(category, home, follow=follow), limit)
+    """Print the rows of a category, oldest first."""
+    moment = None if since is None else _moment(since)
+    batches = _limited(api.read_batches(category, home, since=moment, last=last, follow=follow), limit)
     try:
         if form is Format.JSONL:
             _print_json(batches)
@@ -89,6 +109,23 @@ def categories(home: HomeOption = None) -> None:
             times,
         )
     Console(width=None if sys.stdout.isatty() else 200).print(table)
+
+
+def _moment(text: str) -> int:
+    """Microseconds since 1970 of a time, or of a duration before now."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1e6)
+    except ValueError:
+        pass
+    try:
+        return now_micros() - parse_duration(text)
+    except ValueError:
+        raise ConfigError(
+            f"{text!r} is neither a time nor a duration",
+            where="--since",
+            hint="write 2026-11-18, 2026-11-18T09:30:00+01:00 or '10 minutes'",
+        ) from None
 
 
 def _lines(file: Iterator[str]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from braid import api
+from braid.cli.data import HomeOption
 from braid.core.errors import BraidError
 
 UNREADABLE = 2
@@ -62,15 +63,25 @@ def explain(
 
 
 def diff(
-    old: Annotated[
-        Path, typer.Argument(help="The running program, or its plan as JSON.", show_default=False)
+    programs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="OLD NEW: two programs, or plans as JSON. NEW alone is compared with what its application "
+            "runs, or ran last, in the home.",
+            metavar="OLD NEW | NEW",
+            show_default=False,
+        ),
     ],
-    new: Annotated[Path, typer.Argument(help="The new program, or its plan as JSON.", show_default=False)],
+    home: HomeOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show what an update changes: exit code 0 kept, 3 replay needed, 1 refused, 2 does not compile."""
+    if len(programs) > 2 or (len(programs) == 2 and home is not None):
+        raise typer.BadParameter("give two programs, or one and the home in which the other runs")
     try:
-        found = api.diff(api.load_plan(old), api.load_plan(new))
+        new = api.load_plan(programs[-1])
+        old = api.load_plan(programs[0]) if len(programs) == 2 else api.running_plan(new.application, home)
+        found = api.diff(old, new)
     except BraidError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(UNREADABLE) from None

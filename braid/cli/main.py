@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from braid import __version__
 from braid.cli import data, language, lookup, running
 from braid.cli.errors import BraidGroup
 
@@ -15,6 +18,23 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"braid {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    show_version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Streaming joins as a service, on Apache Spark."""
+
 
 for group in (language, running, data, lookup):
     group.register(app)

@@ -36,6 +36,18 @@ class Home:
             return root
         return cls(Path(root or default_home()).expanduser().absolute())
 
+    @classmethod
+    def existing(cls, root: HomeLike = None) -> Home:
+        """The home at a path, which must have been written to: to list what is there, not to begin."""
+        home = cls.at(root)
+        if not home.root.is_dir():
+            raise RunError(
+                "there is no home",
+                where=str(home.root),
+                hint="name one with --home or $BRAID_HOME; `braid publish` and `braid run` make one",
+            )
+        return home
+
     @property
     def log_root(self) -> str:
         """Where the log's categories are."""

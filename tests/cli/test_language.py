@@ -11,6 +11,9 @@ from typer.testing import CliRunner
 from braid import api
 from braid.cli.language import Format
 from braid.cli.main import app
+from braid.home.files import write_json
+from braid.home.paths import Home
+from braid.plan.serialise import plan_to_json
 
 FIGURE_3 = Path(__file__).parent.parent / "plan" / "figure3.sql"
 
@@ -84,6 +87,29 @@ def test_diff_with_a_saved_plan(tmp_path: Path) -> None:
     saved = tmp_path / "plan.json"
     saved.write_text(api.explain(api.compile_file(FIGURE_3), "json"))
     assert braid("diff", saved, FIGURE_3) == (0, "no changes\n", "")
+
+
+def test_diff_with_what_a_home_runs(edited, tmp_path: Path) -> None:
+    home = Home.at(tmp_path / "home")
+    path = edited("LEFT OUTER", "INNER")
+    code, _, err = braid("diff", path, "--home", home.root)
+    assert (code, "there is no home" in err) == (2, True)
+    application = home.application("sample_app")
+    write_json(application.plan_file, plan_to_json(api.compile_file(FIGURE_3).plan))
+    assert braid("diff", path, "--home", home.root) == braid("diff", FIGURE_3, path)
+    assert braid("diff", FIGURE_3, "--home", home.root) == (0, "no changes\n", "")
+    other = edited("sample_app", "other_app", "other.sql")
+    code, _, err = braid("diff", other, "--home", home.root)
+    assert code == 2
+    assert "'other_app' has not run here" in err
+    assert "applications that have: sample_app" in err
+
+
+def test_diff_takes_two_programs_or_one_and_a_home(tmp_path: Path) -> None:
+    for arguments in ([FIGURE_3] * 3, [FIGURE_3, FIGURE_3, "--home", tmp_path]):
+        code, _, err = braid("diff", *arguments)
+        assert code == 2
+        assert "give two programs, or one and the home" in " ".join(err.split())
 
 
 def test_diff_of_a_program_that_does_not_compile(edited) -> None:
