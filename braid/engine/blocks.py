@@ -44,7 +44,11 @@ class LogBlocks:
         )
 
     def overlapping(self, name: str, until: Position, low: int, high: int) -> Sequence[Position]:
-        """Blocks up to and including `until` that may hold event times within `[low, high]`."""
+        """Blocks up to and including `until` that may hold event times within `[low, high]`.
+
+        Looks at the log again, so that blocks are not asked for that retention has taken since the last time.
+        """
+        self._readers[name].category.refresh()
         return [Position(*found) for found in self._readers[name].overlapping(TIME, until, low, high)]
 
     def arrived(self, name: str, block: Position) -> int:

@@ -151,6 +151,17 @@ class Category:
         """
         return retention.retain(self, before_wall_time_us, needed_from)
 
+    def retire(self, before_wall_time_us: int, needed_from: int) -> int:
+        """Do the first half of `retain`, where others may be reading: let nobody begin to read these commits.
+
+        `clear` is the other half, once whoever looked at the log before has read what they were about to.
+        """
+        return retention.retire(self, before_wall_time_us, needed_from)
+
+    def clear(self, below: int) -> int:
+        """Remove the files of retired commits before `below`; how many commits those were."""
+        return retention.clear(self, below)
+
     def sweep(self, grace_seconds: float) -> list[str]:
         """Remove files that no commit refers to and that are older than a grace period; return their paths.
 

@@ -13,10 +13,16 @@ if TYPE_CHECKING:
 
 
 def retain(category: Category, before_wall_time_us: int, needed_from: int) -> int:
-    """Remove the commits that are both older than a wall-clock time and below `needed_from`.
+    """Remove the commits that are both older than a wall-clock time and below `needed_from`, at once."""
+    retired = retire(category, before_wall_time_us, needed_from)
+    clear(category, category.first)
+    return retired
 
-    `first` moves before anything is deleted, so that no reader starts on a commit that is about to go. What
-    a crash leaves behind in between is below `first`, which a sweep removes.
+
+def retire(category: Category, before_wall_time_us: int, needed_from: int) -> int:
+    """Let nobody begin to read what `retain` would remove: move `first`, and leave the files to `clear`.
+
+    A reader may have looked at `first` just before and be about to read, so files go a while later.
     """
     storage, reader = category.storage, category.reader()
     with storage.lock():
@@ -38,11 +44,25 @@ def retain(category: Category, before_wall_time_us: int, needed_from: int) -> in
         settings = replace(category.settings, first=old[-1].id + 1, removed_max_time=removed)
         storage.replace(CATEGORY_FILE, settings.seal())
         category.settings = settings
-    for commit in old:
-        storage.remove(commit_path(commit.id))
-        for file in commit.files:
-            storage.remove(data_path(file))
     return len(old)
+
+
+def clear(category: Category, below: int) -> int:
+    """Remove the files of the commits before `below` that were retired; how many commits those were.
+
+    Oldest first, and the record of a commit after its rows: what a crash leaves is still one run of commits
+    that ends at `below`, which the next call finds.
+    """
+    storage, reader = category.storage, category.reader()
+    below = min(below, category.first)
+    start = below
+    while start and storage.exists(commit_path(start - 1)):
+        start -= 1
+    for number in range(start, below):
+        for file in reader.commit(number).files:
+            storage.remove(data_path(file))
+        storage.remove(commit_path(number))
+    return below - start
 
 
 def sweep(category: Category, grace_seconds: float, now: float) -> list[str]:

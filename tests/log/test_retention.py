@@ -112,3 +112,40 @@ def test_upkeep_works_on_any_filesystem(tmp_path):
     assert category.retain(1, needed_from=1) == 1
     assert len(category.sweep(-60)) == 1
     assert everything(category.reader()).num_rows == 10
+
+
+def test_retired_commits_stay_readable_until_they_are_cleared(log, category):
+    """A reader that looked at the log just before still finds what it was about to read."""
+    tables = [rows(20, seed) for seed in range(4)]
+    for wall_time, table in enumerate(tables):
+        category.append(table, wall_time=wall_time)
+    before = log.open("app.left").reader()
+    assert category.retire(3, needed_from=2) == 2
+    assert log.open("app.left").first == 2
+    assert multiset(pa.Table.from_batches([before.read(0, 0)])) == multiset(tables[0])
+    assert category.clear(1) == 1
+    assert category.clear(99) == 1
+    assert category.clear(99) == 0
+    assert len(data_files(category)) == 2
+    assert multiset(everything(category.reader())) == multiset(pa.concat_tables(tables[2:]))
+
+
+def test_clearing_goes_on_where_a_crash_has_ended_it(category, monkeypatch):
+    for _ in range(4):
+        category.append(rows(10), wall_time=0)
+    category.retire(1, needed_from=3)
+    remove, left = type(category.storage).remove, [3]
+
+    def crash(storage, path):
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        remove(storage, path)
+
+    monkeypatch.setattr(type(category.storage), "remove", crash)
+    with pytest.raises(KeyboardInterrupt):
+        category.clear(3)
+    monkeypatch.undo()
+    assert category.clear(3) == 2
+    assert len(data_files(category)) == 1
+    assert everything(category.reader()).num_rows == 10
