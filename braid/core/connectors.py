@@ -44,29 +44,38 @@ class Connector:
     main
         The argument that names the place, which may come without its name; empty if there is none.
     options
-        Other options; None lets any option through to what is behind the connector.
+        Other options.
+    prefix
+        What options begin with that go on to what is behind the connector as they are; none if empty.
     lists
         Options that are lists of columns.
     choices
         Options that take one of some words.
     durations
         Options that take a length of time.
+    characters
+        Options that take a single character.
     """
 
     main: str
-    options: tuple[str, ...] | None = None
+    options: tuple[str, ...] = ()
+    prefix: str = ""
     lists: tuple[str, ...] = ()
     choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     durations: tuple[str, ...] = ()
+    characters: tuple[str, ...] = ()
 
     @property
     def known(self) -> list[str]:
         """All options that have a name here."""
-        return [name for name in (self.main, *(self.options or ())) if name]
+        names = [name for name in (self.main, *self.options) if name]
+        return [*names, f"{self.prefix}*"] if self.prefix else names
 
     def takes(self, option: str) -> bool:
-        """Whether there is such an option."""
-        return self.options is None or option in self.known
+        """Whether there is such an option, in small letters."""
+        if self.prefix and option.startswith(self.prefix):
+            return True
+        return option in (name.lower() for name in (self.main, *self.options) if name)
 
 
 @dataclass(frozen=True)
@@ -113,15 +122,50 @@ class SinkConnector(Connector):
     shared: bool = False
 
 
+_TRUTH = ("true", "false")
+_READING = (
+    "maxFilesPerTrigger",
+    "maxBytesPerTrigger",
+    "maxFileAge",
+    "latestFirst",
+    "fileNameOnly",
+    "recursiveFileLookup",
+    "pathGlobFilter",
+    "modifiedAfter",
+    "modifiedBefore",
+    "cleanSource",
+    "sourceArchiveDir",
+)
+"""Which files Spark reads, and when; see its guide to structured streaming."""
+_TOPICS = (
+    "brokers",
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "failOnDataLoss",
+    "minPartitions",
+    "groupIdPrefix",
+)
+"""What Spark's Kafka connector takes beside the settings of the consumer itself, which begin with `kafka.`."""
+
 SOURCES: dict[SourceKind, SourceConnector] = {
-    SourceKind.SCRIBE: SourceConnector("category", (), logged=True),
-    SourceKind.KAFKA: SourceConnector("topic"),
-    SourceKind.FILES: SourceConnector("path", choices={"format": ("json", "csv", "parquet")}, formats=True),
+    SourceKind.SCRIBE: SourceConnector("category", logged=True),
+    SourceKind.KAFKA: SourceConnector("topic", _TOPICS, prefix="kafka."),
+    SourceKind.FILES: SourceConnector(
+        "path",
+        ("format", "header", "delimiter", *_READING),
+        choices={"format": ("json", "csv", "parquet"), "header": _TRUTH},
+        characters=("delimiter",),
+        formats=True,
+    ),
 }
 SINKS: dict[SinkKind, SinkConnector] = {
-    SinkKind.SCRIBE: SinkConnector("category", (), logged=True, typed=True),
-    SinkKind.HIVE: SinkConnector("table", typed=True, filed=True),
-    SinkKind.KAFKA: SinkConnector("topic", relayed=True),
+    SinkKind.SCRIBE: SinkConnector("category", logged=True, typed=True),
+    SinkKind.HIVE: SinkConnector("table", ("path", "time"), typed=True, filed=True),
+    SinkKind.KAFKA: SinkConnector("topic", ("brokers",), prefix="kafka.", relayed=True),
     SinkKind.LASER: SinkConnector(
         "table",
         ("key", "value", "ttl"),
@@ -129,5 +173,5 @@ SINKS: dict[SinkKind, SinkConnector] = {
         durations=("ttl",),
         keyed=True,
     ),
-    SinkKind.CONSOLE: SinkConnector("", (), relayed=True, shared=True),
+    SinkKind.CONSOLE: SinkConnector("", relayed=True, shared=True),
 }

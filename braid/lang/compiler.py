@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from braid.lang.errors import Note, Report
@@ -30,6 +32,7 @@ from braid.lang.query import (
     stored_twice,
 )
 from braid.lang.source import SourceText, Span
+from braid.lang.sql_types import comparable
 from braid.lang.syntax.statements import parse_program
 from braid.lang.syntax.tree import InputSyntax, Name, Program, TableSyntax
 
@@ -187,7 +190,25 @@ class _Builder:
         if not kind.connector.keyed:
             return Storage(kind, name, options, shard_by)
         lists = read_record(syntax.storage, [item.name for item in select.items], self._report)
-        return None if lists is None else Storage(kind, name, options, shard_by, *lists)
+        if lists is None or not self._holdable(syntax, select, *lists):
+            return None
+        return Storage(kind, name, options, shard_by, *lists)
+
+    def _holdable(
+        self, syntax: TableSyntax, select: ResolvedSelect, keys: Sequence[str], values: Sequence[str]
+    ) -> bool:
+        """Whether a lookup table can hold the columns."""
+        before = self._report.error_count
+        for item in select.items:
+            type_ = self._types.columns.get((syntax.name.text, item.name.text)) or "string"
+            if comparable(type_) or item.name.text not in (*keys, *values):
+                continue
+            role, code = ("key", "PQL416") if item.name.text in keys else ("value", "PQL302")
+            text = f'"{item.name.text}" is {type_}, which cannot be the {role} of a lookup table'
+            self._report.add(
+                code, item.span, text, "store a plain value: an element, a field, or TO_JSON(...)"
+            )
+        return self._report.error_count == before
 
     def _select(self, name: Name, select: ResolvedSelect) -> AnySelect | None:
         if not select.sound or name.text in self._types.faulty:

@@ -52,6 +52,7 @@ CODES = {
     "PQL413": "a neighbour of a row that has none: INTERPOLATE, PREVIOUS or NEXT outside an ASOF join",
     "PQL414": "a LOOKUP that is not joined by its keys",
     "PQL415": "an operator that is called without what it needs, or beside a join",
+    "PQL416": "a key of a type that has no equality: an array, a map, a struct or a variant",
     "PQL501": "an option that does not exist, or is given twice",
     "PQL502": "a value that an option does not take",
     "PQL503": "a source or storage that does not exist",

@@ -116,6 +116,11 @@ def family(name: str) -> Family:
     return Family.OTHER
 
 
+def comparable(name: str | None) -> bool:
+    """Whether operators tell values of the type apart: those of nested types and variants they do not."""
+    return name is not None and (family(name) is not Family.OTHER or name == "binary")
+
+
 def inner(name: str) -> list[str]:
     """The parameters of a nested type: element of an array, key and value of a map, fields of a struct."""
     if not name.endswith(">"):

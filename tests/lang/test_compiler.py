@@ -216,17 +216,17 @@ def test_stars_are_expanded():
 
 def test_sources_storages_and_options():
     query = compile_text("""CREATE APPLICATION a WITH (shards = 4, slack = "2 minutes", late_lookup = FALSE);
-    CREATE INPUT TABLE k (t, a) FROM KAFKA("topic", bootstrap = "host:9092") TIME t IN MILLISECONDS;
+    CREATE INPUT TABLE k (t, a) FROM KAFKA("topic", brokers = "host:9092", `kafka.security.protocol` = "SSL") TIME t IN MILLISECONDS;
     CREATE INPUT TABLE f (t, a) FROM FILES("in/*.csv", format = "CSV", header = TRUE) TIME t IN MICROSECONDS;
-    CREATE TABLE x AS SELECT a, t FROM k STORAGE KAFKA(topic = "out", bootstrap = "h:1") SHARD BY hash(a);
-    CREATE TABLE y AS SELECT a FROM f STORAGE HIVE(table = "db.y", partition = "day");
+    CREATE TABLE x AS SELECT a, t FROM k STORAGE KAFKA(topic = "out", brokers = "h:1") SHARD BY hash(a);
+    CREATE TABLE y AS SELECT a, t FROM f STORAGE HIVE(table = "db.y", time = "t");
     CREATE TABLE z AS SELECT a FROM f STORAGE CONSOLE;""")
     assert query.application.options == (("shards", "4"), ("slack", "2 minutes"), ("late_lookup", "false"))
     kafka, files = query.inputs
     assert (kafka.source.kind, kafka.source.name, kafka.source.options) == (
         "kafka",
         "topic",
-        (("bootstrap", "host:9092"),),
+        (("brokers", "host:9092"), ("kafka.security.protocol", "SSL")),
     )
     assert (files.source.format, files.source.options, files.time_unit) == (
         "csv",
@@ -235,7 +235,7 @@ def test_sources_storages_and_options():
     )
     x, y, z = (table.storage for table in query.tables)
     assert (x.kind, x.name, x.shard_by and x.shard_by.sql()) == ("kafka", "out", "HASH(a)")
-    assert (y.kind, y.name, y.options) == ("hive", "db.y", (("partition", "day"),))
+    assert (y.kind, y.name, y.options) == ("hive", "db.y", (("time", "t"),))
     assert (z.kind, z.name) == ("console", "")
 
 

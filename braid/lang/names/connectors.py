@@ -126,11 +126,14 @@ def _check_lists(call: Call, kind: Connector, report: Report) -> None:
 
 
 def _check_values(named: Mapping[str, Argument], kind: Connector, report: Report) -> None:
-    """Words are among the choices, and lengths of time can be read."""
+    """Words are among the choices, characters are single, and lengths of time can be read."""
     for key, argument in named.items():
         if key in kind.choices and argument.value.lower() not in kind.choices[key]:
-            hint = report.suggest(argument.value.lower(), kind.choices[key], listing=f"{key}s are")
-            report.add("PQL502", argument.span, f'"{argument.value}" is not a {key}', hint)
+            hint = report.suggest(argument.value.lower(), kind.choices[key], listing=f"{key} is one of")
+            report.add("PQL502", argument.span, f'"{argument.value}" is not a value of {key}', hint)
+        elif key in kind.characters and len(argument.value) != 1:
+            text = f'"{argument.value}" is not one character'
+            report.add("PQL502", argument.span, text, f"write for example {key} = ';'")
         elif key in kind.durations:
             try:
                 parse_duration(argument.value)

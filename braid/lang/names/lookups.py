@@ -13,6 +13,7 @@ from braid.lang.errors import Report
 from braid.lang.names.resolve import LookupTable, Part, ResolvedJoin, ResolvedSelect
 from braid.lang.names.scope import relations_of
 from braid.lang.query import Lookup, LookupKey, Table
+from braid.lang.source import Span
 from braid.lang.syntax.tree import Call, RelationSyntax
 
 
@@ -31,6 +32,9 @@ def build_lookup(
             text = f"the ON clause of LOOKUP takes equalities such as {example} only"
             report.add("PQL414", part.span, text, "put other conditions into WHERE")
             return None
+        if not types.comparable(key.type):
+            refuse_key(key.type, part.span, report)
+            return None
         if key.column in keys:
             report.add("PQL414", part.span, f'"{key.column}" is compared twice', "remove one")
             return None
@@ -38,6 +42,12 @@ def build_lookup(
     if not keys:
         return None
     return Lookup(alias, syntax.relation.table.text, syntax.type, tuple(keys.values()), syntax.span, after)
+
+
+def refuse_key(type_: str, span: Span, report: Report) -> None:
+    """Report a key whose values cannot be told apart."""
+    hint = "compare plain values: an element, a field, or a text such as TO_JSON(...)"
+    report.add("PQL416", span, f"values of type {type_} cannot be compared by a join", hint)
 
 
 def stored_in(storage: Call) -> str | None:

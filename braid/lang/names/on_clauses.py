@@ -6,15 +6,18 @@ from sqlglot import exp
 
 from braid.kernels.join.spec import MatchMode
 from braid.lang import sql_types as types
+from braid.lang.dialect import span_of
 from braid.lang.errors import Report
 from braid.lang.names.event_times import TimeOf
-from braid.lang.names.lookups import build_lookup
+from braid.lang.names.lookups import build_lookup, refuse_key
 from braid.lang.names.resolve import Part, ResolvedJoin, ResolvedSelect
 from braid.lang.names.scope import relations_of
 from braid.lang.names.series import build_series, check_neighbours, refuse_residual
 from braid.lang.names.time_bounds import Sides, find_bounds
 from braid.lang.query import Condition, Equality, Join, Lookup, Relation, Series, TimeBounds
 from braid.lang.syntax.tree import JoinKind, RelationSyntax
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
 def build_joins(
@@ -66,6 +69,8 @@ def _join(
     for number, part in enumerate(join.on):
         if number in implied:
             continue
+        if not _comparable(part, sides, report):
+            return None
         key = _key(part, sides)
         left, right = sides.split(part.expression)
         if key is not None:
@@ -123,9 +128,21 @@ def _key(part: Part, sides: Sides) -> Equality | None:
         return None
     kinds = [types.from_sqlglot(side.type) if side.type is not None else None for side in (first, second)]
     common = types.common(*kinds)
-    if common is None or types.base(common) in ("map", "variant"):
-        return None
-    return Equality(first.copy(), second.copy(), common, part.span)
+    return None if common is None else Equality(first.copy(), second.copy(), common, part.span)
+
+
+def _comparable(part: Part, sides: Sides, report: Report) -> bool:
+    """Whether the join can make the comparisons of a condition that are between its two sides."""
+    for tree in part.expression.find_all(*_COMPARISONS):
+        split = [sides.split(side) for side in (tree.this, tree.expression)]
+        if sorted(split) != [(False, True), (True, False)]:
+            continue
+        for side in (tree.this.unnest(), tree.expression.unnest()):
+            type_ = types.from_sqlglot(side.type) if side.type is not None else None
+            if type_ is not None and not types.comparable(type_):
+                refuse_key(type_, span_of(side) or part.span, report)
+                return False
+    return True
 
 
 def _example(

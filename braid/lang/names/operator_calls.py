@@ -12,9 +12,6 @@ from braid.lang.names.on_clauses import relation
 from braid.lang.names.resolve import ResolvedCall, ResolvedSelect
 from braid.lang.query import Condition, OperatorSelect, OutputColumn
 
-_KEYS = (types.Family.NUMBER, types.Family.STRING, types.Family.BOOLEAN, types.Family.TIME)
-"""Values that kernels can tell apart; binary ones are, too."""
-
 
 def build_call(
     select: ResolvedSelect,
@@ -47,7 +44,7 @@ def build_call(
 def _is_key(key: exp.Expr, call: ResolvedCall, report: Report) -> bool:
     """Whether rows can be told apart by an expression."""
     type_ = types.from_sqlglot(key.type) if key.type is not None else None
-    if type_ is not None and (types.family(type_) in _KEYS or type_ == "binary"):
+    if types.comparable(type_):
         return True
     text = f"rows cannot be put together by {type_ or 'a value of unknown type'}"
     report.add("PQL415", span_of(key) or call.syntax.span, text, "write PARTITION BY with a plain value")
