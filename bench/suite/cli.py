@@ -7,8 +7,9 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 
-from suite import growth, latency, recovery, throughput
+from suite import growth, latency, live_report, recovery, throughput
 from suite.environments import BENCH
+from suite.live import live_runs
 from suite.plots import draw
 from suite.report import Record, Results, about, median_rates
 from suite.systems import SYSTEMS, WORK, set_up
@@ -16,7 +17,8 @@ from suite.workloads import WORKLOADS, prepare
 
 CACHE = BENCH / "data"
 RESULTS = BENCH / "results"
-PARTS = Results.PARTS
+PARTS = (*Results.PARTS, "live")
+"""`live` writes results of its own, as `bench/live.py` does."""
 TINY = 0.02
 """Part of the rows that a check of the suite itself uses."""
 QUICK = 0.2
@@ -35,7 +37,7 @@ def main() -> None:
     results = Results(RESULTS if not options.tiny else CACHE / "tiny-results")
     if options.merge:
         results.load()
-    for part in options.parts:
+    for part in set(options.parts) & set(Results.PARTS):
         results.drop(part, options.systems, options.workloads)
     results.about = about()
     systems = set_up(options.systems, say)
@@ -72,6 +74,10 @@ def main() -> None:
     if "growth" in options.parts and "braid" in options.systems:
         found = growth.experiments(round(500_000 * scale), options.large)
         growth.measure(found, options.timeout, CACHE, keeper("growth"), say)
+    if "live" in options.parts:
+        minutes = 0.5 if options.tiny else 2.0 if options.quick else 10.0
+        runs = live_runs(options.systems, options.rate and options.rate / 2, minutes)
+        live_report.measure(runs, systems, results.folder, say)
     results.save()
     draw(results)
     say(f"results are in {results.folder.relative_to(BENCH.parent)}")
@@ -82,10 +88,10 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bench/run.py", description="Braid beside other systems, on the same files."
     )
-    parser.add_argument("--systems", type=_names(SYSTEMS), default=list(SYSTEMS), help=", ".join(SYSTEMS))
-    parser.add_argument("--workloads", type=_names(WORKLOADS), help=", ".join(WORKLOADS))
+    parser.add_argument("--systems", type=names(SYSTEMS), default=list(SYSTEMS), help=", ".join(SYSTEMS))
+    parser.add_argument("--workloads", type=names(WORKLOADS), help=", ".join(WORKLOADS))
     parser.add_argument(
-        "--parts", type=_names(dict.fromkeys(PARTS)), default=list(PARTS), help=", ".join(PARTS)
+        "--parts", type=names(dict.fromkeys(PARTS)), default=list(PARTS), help=", ".join(PARTS)
     )
     parser.add_argument("--runs", type=int, default=3, help="runs per system and workload")
     parser.add_argument(
@@ -99,7 +105,7 @@ def _options() -> argparse.Namespace:
         "--minutes", type=float, default=60, help="time after which no further run is started"
     )
     parser.add_argument(
-        "--rate", type=float, help="rows/s for latency, instead of half of the measured throughput"
+        "--rate", type=float, help="rows/s for latency and live, instead of half of the throughput, and 6,000"
     )
     parser.add_argument("--quick", action="store_true", help="a fifth of the rows, fewer workloads")
     parser.add_argument(
@@ -113,7 +119,9 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _names(known: Mapping[str, object]) -> Callable[[str], list[str]]:
+def names(known: Mapping[str, object]) -> Callable[[str], list[str]]:
+    """A type of arguments: some of the known names, with commas between."""
+
     def parse(text: str) -> list[str]:
         names = [name.strip() for name in text.split(",") if name.strip()]
         unknown = [name for name in names if name not in known]

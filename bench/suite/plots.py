@@ -42,14 +42,14 @@ def draw(results: Results) -> None:
     for workload in WORKLOADS:
         shown = [line for line in found if line.workload == workload and line.good]
         if shown:
-            _save(_comparison(workload, shown), results.folder / f"throughput-{workload}")
+            save(_comparison(workload, shown), results.folder / f"throughput-{workload}")
     if results.latency:
-        _save(_latency(results.latency), results.folder / "latency")
+        save(_latency(results.latency), results.folder / "latency")
     lags = [record for record in results.growth if record["experiment"] == "lag"]
     if len(results.growth) > len(lags):
-        _save(_growth(results.growth), results.folder / "growth")
+        save(_growth(results.growth), results.folder / "growth")
     if lags:
-        _save(_lag(lags), results.folder / "lag")
+        save(_lag(lags), results.folder / "lag")
 
 
 def _comparison(workload: str, shown: list[Line]) -> Figure:
@@ -146,7 +146,8 @@ def _curve(axis: Axes, shown: list[Record], measure: str, unit: float) -> None:
     axis.set(xscale="log", ylim=(0, 1.25 * max(heights, default=1)))
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save(figure: Figure, path: Path) -> None:
+    """Save a plot as PNG and SVG."""
     for kind in ("png", "svg"):
         figure.savefig(
             path.with_suffix(f".{kind}"), dpi=150, metadata={"Date": None} if kind == "svg" else None

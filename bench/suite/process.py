@@ -116,6 +116,17 @@ class Program:
         with self._arrived:
             return [event for event in self._events if event["event"] == name]
 
+    def sample(self) -> tuple[dict[str, float], dict[str, int]]:
+        """CPU seconds so far, and proportional memory now, by the names of processes."""
+        cpu: dict[str, float] = {}
+        memory: dict[str, int] = {}
+        for process in self._tree():
+            with contextlib.suppress(psutil.Error, OSError, ValueError):
+                name = process.name()
+                cpu[name] = cpu.get(name, 0.0) + _cpu_seconds(process)
+                memory[name] = memory.get(name, 0) + _proportional(process.pid)
+        return cpu, memory
+
     def kill(self) -> None:
         """Kill the process and every descendant that was ever seen, by SIGKILL."""
         self._tree()
@@ -207,8 +218,7 @@ class Program:
         total = 0.0
         for process in self._tree():
             with contextlib.suppress(psutil.Error):
-                times = process.cpu_times()
-                total += times.user + times.system + times.children_user + times.children_system
+                total += _cpu_seconds(process)
         return total
 
     def _measure_disk(self) -> None:
@@ -216,7 +226,7 @@ class Program:
             patterns = self._folders.get(kind, [])
             # Relative to the root, because a state folder may be a pattern: topics have folders of their own.
             folders = [path for pattern in patterns for path in Path("/").glob(pattern.lstrip("/"))]
-            size = sum(folder_bytes(str(folder)) for folder in folders)
+            size = sum(folder_size(str(folder))[1] for folder in folders)
             setattr(self.usage, attribute, max(getattr(self.usage, attribute), size))
 
     def _last_line(self) -> str:
@@ -225,16 +235,23 @@ class Program:
         return (telling or lines or ["no output"])[-1].strip()[:200]
 
 
-def folder_bytes(folder: str) -> int:
-    """Bytes of all files under a folder, which may change meanwhile."""
-    total = 0
+def folder_size(folder: str) -> tuple[int, int]:
+    """Number and bytes of all files under a folder, which may change meanwhile."""
+    files = total = 0
     for base, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):
                 status = os.stat(os.path.join(base, name))  # noqa: PTH116, PTH118  many files
+                files += 1
                 # A broker's index files are large and empty.
                 total += min(status.st_size, status.st_blocks * 512)
-    return total
+    return files, total
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    """Of a process and of its children that have ended."""
+    times = process.cpu_times()
+    return float(times.user + times.system + times.children_user + times.children_system)
 
 
 def _proportional(pid: int) -> int:

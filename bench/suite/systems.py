@@ -148,6 +148,7 @@ def launched(
     period: int = 0,
     options: Mapping[str, object] | None = None,
     work: Path | None = None,
+    category: bool = False,
 ) -> Iterator[Program]:
     """Start a system's program, and kill what is left of it in the end.
 
@@ -163,6 +164,8 @@ def launched(
         Options of the application, for Braid.
     work
         A folder to keep; one of its own, removed in the end, by default.
+    category
+        Whether Braid's folders are names of raw categories.
     """
     WORK.mkdir(parents=True, exist_ok=True)
     folder = work or Path(tempfile.mkdtemp(prefix=f"{system.name}-", dir=WORK))
@@ -176,6 +179,7 @@ def launched(
         "period": period,
         "heap": HEAP,
         "options": dict(options or {}),
+        "category": category,
     }
     path = folder / "job.json"
     path.write_text(json.dumps(job))

@@ -19,16 +19,17 @@ from braid.spark.processes.session import open_session
 
 PROGRAM = """
 CREATE APPLICATION bench{options};
-CREATE INPUT TABLE l ({columns}) FROM FILES("{left}", format = "parquet"{reading}) TIME t;
-CREATE INPUT TABLE r ({columns}) FROM FILES("{right}", format = "parquet"{reading}) TIME t;
+CREATE INPUT TABLE l ({columns}) FROM {left} TIME t;
+CREATE INPUT TABLE r ({columns}) FROM {right} TIME t;
 CREATE VIEW joined AS SELECT {output} FROM l {type} JOIN r ON l.key = r.key
   AND r.t BETWEEN l.t + INTERVAL '{lower} seconds' AND l.t + INTERVAL '{upper} seconds'{match};
 CREATE TABLE result AS SELECT * FROM joined STORAGE SCRIBE(category = "result");
 """
 
 
-def plan(query: Query, left: str, right: str, options: dict[str, object], files: int | None = None) -> Plan:
+def plan(query: Query, left: str, right: str, options: dict[str, object], *, category: bool = False) -> Plan:
     """The application, compiled."""
+    source = 'SCRIBE("{}")' if category else 'FILES("{}", format = "parquet")'
     types = {"id": "bigint", "t": "timestamp", "payload": "double"}
     pairs = [(side, name) for name in ("id", "payload", *query.texts) for side in "lr"]
     output = ", ".join(["l.key AS key", *(f"{side}.{name} AS {side}_{name}" for side, name in pairs)])
@@ -38,9 +39,8 @@ def plan(query: Query, left: str, right: str, options: dict[str, object], files:
             if options
             else "",
             columns=", ".join(f"{name} {types.get(name, 'string')}" for name in query.columns),
-            left=left,
-            right=right,
-            reading="" if files is None else f", maxFilesPerTrigger = {files}",
+            left=source.format(left),
+            right=source.format(right),
             output=output,
             type="LEFT" if query.type == "asof" else query.type.upper(),
             lower=query.lower / 1000,
@@ -55,10 +55,14 @@ def main() -> None:
     given = job()
     home = Home.at(Path(given.work) / "home")
     folders = {"state": [str(home.application("bench").root / "checkpoints")], "log": [home.log_root]}
-    program = plan(given.query, given.left, given.right, given.options)
+    program = plan(given.query, given.left, given.right, given.options, category=given.category)
     emit("phase", name="Python and packages")
     spark = open_session(master="local[2]")
     emit("phase", name="JVM and session")
+    if given.mode == "finish":
+        api.run(program, home.root, spark=spark, drain=True).wait()
+        emit("done")
+        finish()
     if given.mode != "drain":
         api.run(program, home.root, spark=spark, on_progress=report)
         emit("start", **folders)
@@ -96,7 +100,15 @@ def details(home: Home) -> dict[str, object]:
 
 def report(batch: MicroBatch) -> None:
     """Tell of a micro-batch: when it began, and how long its parts took."""
-    emit("batch", stage=batch.stage, began=batch.at, milliseconds=batch.duration_ms)
+    counted = batch.counters
+    emit(
+        "batch",
+        stage=batch.stage,
+        began=batch.at,
+        milliseconds=batch.duration_ms,
+        join_ms=counted.join_ms,
+        pending=counted.pending,
+    )
 
 
 def wait_for_end() -> None:

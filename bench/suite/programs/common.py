@@ -22,12 +22,14 @@ class Job:
     Attributes
     ----------
     mode
-        `drain` (join what is there, then end), `follow` (go on with what comes until killed) or `resume` (the
-        same, from the checkpoint of a process that was killed).
+        `drain` (join what is there, then end), `follow` (go on with what comes until killed), `resume` (the
+        same, from the checkpoint of a process that was killed) or `finish` (join what is left after that).
     state
         Which state store to use, for systems that have a choice.
     period
         With `follow`: ids per publication, so that `id // period` numbers the publications.
+    category
+        Whether `left` and `right` are raw categories in Braid's home.
     """
 
     def __init__(self, path: str) -> None:
@@ -44,6 +46,7 @@ class Job:
         self.period: int = values["period"]
         self.heap: str = values["heap"]
         self.options: dict[str, object] = values["options"]
+        self.category: bool = values["category"]
 
 
 def job() -> Job:

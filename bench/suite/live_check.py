@@ -1,0 +1,58 @@
+"""The check of a live run: what Braid gave, what it says it has lost, and DuckDB's join of all rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+from suite.live_feed import LiveFeed
+from suite.spec import Query
+
+PARTS = 8
+"""Keys are joined in so many parts, to bound the memory of a run of hours."""
+
+
+def check(query: Query, feed: LiveFeed, results: Path, lost: int) -> dict[str, int]:
+    """Compare results, as ids in Parquet files, with the LEFT join of everything that was published.
+
+    Returns
+    -------
+    Numbers of rows: `matches` that DuckDB finds, those that are `missing`, those that Braid says it has
+    `lost`, and what must be 0: `wrong` pairs, `repeated` ones, left rows that have `no_row` at all, and those
+    that are `padded` though they have a match, or more than once.
+    """
+    columns = "id, epoch_ms(t) AS t, key"
+    with duckdb.connect(config={"threads": 2, "memory_limit": "6GB"}) as connection:
+        for name in ("left", "right"):
+            folders = [str(folder / "*.parquet") for folder in (feed.archive(name), feed.side(name))]
+            folders = [pattern for pattern in folders if list(Path(pattern).parent.glob("*.parquet"))]
+            connection.execute(f"CREATE VIEW {name}_rows AS SELECT {columns} FROM read_parquet({folders})")
+        given = f"read_parquet('{results}/*.parquet')"
+        connection.execute("CREATE TABLE expected (l_id BIGINT, r_id BIGINT)")
+        for part in range(PARTS):
+            mine = f"(SELECT * FROM {{}}_rows WHERE hash(key) % {PARTS} = {part})"
+            connection.execute(
+                f"INSERT INTO expected SELECT l.id, r.id FROM {mine.format('left')} l "
+                f"JOIN {mine.format('right')} r ON l.key = r.key "
+                f"AND r.t BETWEEN l.t + {query.lower} AND l.t + {query.upper}"
+            )
+
+        def count(sql: str) -> int:
+            row = connection.execute(f"SELECT count(*) FROM ({sql})").fetchone()
+            assert row is not None
+            return int(row[0])
+
+        pairs = f"SELECT l_id, r_id FROM {given} WHERE r_id IS NOT NULL"
+        padded = f"SELECT l_id FROM {given} WHERE r_id IS NULL"
+        return {
+            "left_rows": count("SELECT id FROM left_rows"),
+            "right_rows": count("SELECT id FROM right_rows"),
+            "matches": count("FROM expected"),
+            "missing": count(f"FROM expected EXCEPT {pairs}"),
+            "lost": lost,
+            "wrong": count(f"{pairs} EXCEPT FROM expected"),
+            "repeated": count(pairs) - count(f"SELECT DISTINCT * FROM ({pairs})"),
+            "no_row": count(f"SELECT id FROM left_rows EXCEPT SELECT l_id FROM {given}"),
+            "padded": count(padded) - count(f"SELECT id FROM left_rows EXCEPT SELECT l_id FROM ({pairs})"),
+        }
