@@ -7,13 +7,14 @@ To add a counter, add a field here, and count where it happens.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
 from operator import add
 from typing import NamedTuple, TypeVar
 
 from braid.core.errors import StateError
+from braid.core.positions import Position
 
 
 class Kind(StrEnum):
@@ -32,6 +33,7 @@ class Merge(StrEnum):
 
     SUM = "sum"
     LAST = "last"
+    LEAST = "least"
     ELEMENTWISE = "sum of elements"
     CONCATENATION = "concatenation"
     SUM_BY_KEY = "sum by key"
@@ -58,6 +60,10 @@ def _number(meaning: str, kind: Kind = Kind.COUNTER) -> int:
 
 def _last(meaning: str) -> int | None:
     return field(default=None, metadata=_metadata(meaning, Kind.GAUGE, Merge.LAST))
+
+
+def _least(meaning: str) -> int | None:
+    return field(default=None, metadata=_metadata(meaning, Kind.GAUGE, Merge.LEAST))
 
 
 def _milliseconds(meaning: str) -> float:
@@ -95,12 +101,18 @@ class InputCounters:
     lost: dict[str, int] = _by_key("Rows that lost a possible match or could not take part, by reason.")
     pending: int = _number("Rows held.", Kind.GAUGE)
     blocks: int = _number("Blocks in which the rows held are.", Kind.GAUGE)
+    oldest: int | None = _least("Oldest commit of which a block is held.")
     stream_time: int | None = _last("Stream time in microseconds, the same in all shards.")
     held: dict[str, int] = _by_key(
         "Least value of each carried time column among the rows held, in microseconds.",
         Kind.GAUGE,
         Merge.LEAST_BY_KEY,
     )
+
+    def hold(self, blocks: Sequence[Position]) -> None:
+        """Say in which blocks the rows held are, in the order in which they were taken in."""
+        self.blocks = len(blocks)
+        self.oldest = blocks[0].commit if blocks else None
 
 
 @dataclass(slots=True)
@@ -225,6 +237,10 @@ def _last_known(one: object, two: object) -> object:
     return one if two is None else two
 
 
+def _least_known(one: int | None, two: int | None) -> int | None:
+    return min((each for each in (one, two) if each is not None), default=None)
+
+
 def _elementwise(one: list[int], two: list[int]) -> list[int]:
     return [a + b for a, b in zip(one, two, strict=True)] if one and two else one or two
 
@@ -245,6 +261,7 @@ def _by_input_name(one: dict[str, InputCounters], two: dict[str, InputCounters])
 _MERGES: dict[Merge, Callable[..., object]] = {
     Merge.SUM: add,
     Merge.LAST: _last_known,
+    Merge.LEAST: _least_known,
     Merge.ELEMENTWISE: _elementwise,
     Merge.CONCATENATION: add,
     Merge.SUM_BY_KEY: _sum_by_key,
@@ -292,7 +309,7 @@ def _fits(value: object, merge: Merge) -> bool:
     match merge:
         case Merge.SUM:
             return _is_number(value)
-        case Merge.LAST:
+        case Merge.LAST | Merge.LEAST:
             return value is None or _is_number(value)
         case Merge.ELEMENTWISE | Merge.CONCATENATION:
             return isinstance(value, list) and all(map(_is_number, value))

@@ -187,7 +187,8 @@ class Stepper:
         """Counters of a step; of an input that all shards read whole, the first one counts the rows."""
         whole = self._config.operator.whole
         if whole is not None and shard > 0:
-            output.counts.inputs[whole] = InputCounters(held=output.counts.inputs[whole].held)
+            counted = output.counts.inputs[whole]
+            output.counts.inputs[whole] = InputCounters(held=counted.held, oldest=counted.oldest)
         return output.counts
 
     def _listed(self, shard: int, output: Output) -> pa.Table:

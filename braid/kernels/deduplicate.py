@@ -112,7 +112,7 @@ class DeduplicateShard:
         self._forget(time)
         counted.decided = int(np.count_nonzero(decided))
         counted.pending = int(np.count_nonzero(self._flags != GONE))
-        counted.blocks = len(self._store.ids)
+        counted.hold(self._store.ids)
         return Output(rows_out, lost.table(), counts)
 
     def snapshot(self) -> bytes:

@@ -20,12 +20,14 @@ from braid.core.counters import (
     to_json,
 )
 from braid.core.errors import StateError
+from braid.core.positions import Position
 
 NUMBERS = st.integers(-(2**50), 2**50)
 """Their sums are exact as floats, too."""
 VALUES = {
     Merge.SUM: NUMBERS,
     Merge.LAST: st.none() | NUMBERS,
+    Merge.LEAST: st.none() | NUMBERS,
     Merge.ELEMENTWISE: st.just([]) | st.lists(NUMBERS, min_size=3, max_size=3),
     Merge.CONCATENATION: st.lists(NUMBERS, max_size=3),
     Merge.SUM_BY_KEY: st.dictionaries(st.sampled_from("abc"), NUMBERS),
@@ -87,6 +89,14 @@ def test_of_what_shards_hold_the_least_counts() -> None:
     ]
     found = merge(parts).inputs
     assert {side: counted.held for side, counted in found.items()} == {"left": {"o": 4}, "right": {"x": 9}}
+
+
+def test_the_oldest_block_is_that_of_all_shards() -> None:
+    shards = [InputCounters(), InputCounters(), InputCounters()]
+    shards[0].hold([Position(7, 0), Position(9, 1)])
+    shards[2].hold([Position(3, 2)])
+    merged = merge(Counters(inputs={"left": shard}) for shard in shards).inputs["left"]
+    assert (merged.oldest, merged.blocks) == (3, 3)
 
 
 def test_gauges_and_timings_do_not_add_up_over_micro_batches() -> None:

@@ -430,7 +430,7 @@ class _Work:
         """Everything that the step has produced."""
         for side in Side:
             self._counts.inputs[side].pending = self._buffers[side].live
-            self._counts.inputs[side].blocks = len(self._buffers[side].store.ids)
+            self._counts.inputs[side].hold(self._buffers[side].store.ids)
         for side, column in self._spec.carried:
             least = self._buffers[side].store.least(column, self._buffers[side].live_rows())
             if least is not None:

@@ -200,7 +200,7 @@ class _Work:
         """Everything that the step has produced."""
         for side in Side:
             self._counts.inputs[side].pending = len(self._series[side].rows)
-            self._counts.inputs[side].blocks = len(self._series[side].store.ids)
+            self._counts.inputs[side].hold(self._series[side].store.ids)
         for side, column in self._spec.carried:
             least = self._series[side].store.least(column, self._series[side].rows)
             if least is not None:
