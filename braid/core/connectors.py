@@ -149,7 +149,7 @@ _TOPICS = (
     "minPartitions",
     "groupIdPrefix",
 )
-"""What Spark's Kafka connector takes beside the settings of the consumer itself, which begin with `kafka.`."""
+"""What Spark's Kafka connector takes beside settings of the consumer itself, which begin with `kafka.`."""
 
 SOURCES: dict[SourceKind, SourceConnector] = {
     SourceKind.SCRIBE: SourceConnector("category", logged=True),

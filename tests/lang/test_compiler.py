@@ -216,7 +216,8 @@ def test_stars_are_expanded():
 
 def test_sources_storages_and_options():
     query = compile_text("""CREATE APPLICATION a WITH (shards = 4, slack = "2 minutes", late_lookup = FALSE);
-    CREATE INPUT TABLE k (t, a) FROM KAFKA("topic", brokers = "host:9092", `kafka.security.protocol` = "SSL") TIME t IN MILLISECONDS;
+    CREATE INPUT TABLE k (t, a) FROM KAFKA("topic", brokers = "host:9092", `kafka.security.protocol` = "SSL")
+        TIME t IN MILLISECONDS;
     CREATE INPUT TABLE f (t, a) FROM FILES("in/*.csv", format = "CSV", header = TRUE) TIME t IN MICROSECONDS;
     CREATE TABLE x AS SELECT a, t FROM k STORAGE KAFKA(topic = "out", brokers = "h:1") SHARD BY hash(a);
     CREATE TABLE y AS SELECT a, t FROM f STORAGE HIVE(table = "db.y", time = "t");
