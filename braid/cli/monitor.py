@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from braid.core.side import Side
+from braid.core.threads import Threads
 from braid.core.times import FAR
 from braid.home.metrics import MicroBatch
 from braid.home.status import StageStatus
@@ -48,15 +49,14 @@ class Monitor:
 
     @contextmanager
     def showing(self, handle: Application) -> Iterator[None]:
-        """Show the state of an application until the block ends."""
-        stop = threading.Event()
-        thread = threading.Thread(target=self._show, args=(handle, stop), daemon=True)
-        thread.start()
+        """Show the state of an application until the block ends; it fails if that cannot be shown."""
+        threads = Threads("monitor", handle.fail)
+        threads.start("show", lambda: self._show(handle, threads.stopping))
         try:
             yield
         finally:
-            stop.set()
-            thread.join()
+            threads.stopping.set()
+            threads.join(_EVERY)
 
     def summary(self, handle: Application) -> str:
         """The last words."""

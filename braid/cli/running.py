@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
-import threading
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -17,6 +14,7 @@ from rich.table import Table
 
 from braid import api
 from braid.cli.data import HomeOption
+from braid.cli.interrupts import Interrupted, interruptible
 from braid.cli.monitor import Monitor
 from braid.core.errors import ConfigError
 
@@ -49,28 +47,33 @@ def run(
         list[str] | None, typer.Option("--spark", help="spark.setting=value.", show_default=False)
     ] = None,
 ) -> None:
-    """Run an application in the foreground; Ctrl-C stops it, and the next start goes on from there."""
+    """Run an application in the foreground; Ctrl-C stops it, and the next start goes on from there.
+
+    A second Ctrl-C ends the process at once, which loses nothing either. The exit code is 0 if the
+    application was drained or stopped, 1 if it failed, and 128 and the signal's number if it was interrupted
+    while starting.
+    """
     monitor = Monitor(sys.stderr)
-    handle = api.run(
-        program,
-        home,
-        options=_pairs(assignments, "--set"),
-        drain=drain,
-        master=master,
-        settings=_pairs(spark, "--spark"),
-        on_progress=monitor.progress,
-    )
-    interrupted = threading.Event()
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        interrupted.set()
-
-    signal.signal(signal.SIGINT, interrupt)
-    signal.signal(signal.SIGTERM, interrupt)
-    with monitor.showing(handle):
-        while not handle.wait(0.2):
-            if interrupted.is_set():
+    with interruptible():
+        try:
+            handle = api.run(
+                program,
+                home,
+                options=_pairs(assignments, "--set"),
+                drain=drain,
+                master=master,
+                settings=_pairs(spark, "--spark"),
+                on_progress=monitor.progress,
+            )
+        except Interrupted as interrupt:
+            typer.echo("stopped while starting", err=True)
+            raise typer.Exit(interrupt.code) from None
+        with monitor.showing(handle):
+            try:
+                handle.wait()
+            except Interrupted:
                 handle.stop()
+                handle.wait()
     typer.echo(monitor.summary(handle))
 
 
@@ -92,7 +95,7 @@ def status(
         "rows in",
         "rows out",
         "match rate",
-        "paused",
+        "held up",
         "updated",
     )
     for value in found:
@@ -108,7 +111,7 @@ def status(
                 f"{stage.totals.rows_in:,}",
                 f"{stage.totals.rows_out:,}",
                 "" if rate is None else f"{rate:.2%}",
-                "" if stage.pacing is None else stage.pacing.why or "",
+                stage.held_up or "",
                 datetime.fromtimestamp(value.updated, UTC).strftime("%H:%M:%SZ") if number == 0 else "",
             )
         if value.error:

@@ -11,7 +11,7 @@ from braid.core.counters import Counters, merge
 from braid.core.times import FAR
 from braid.engine.counters import Counted
 from braid.home.metrics import MicroBatch
-from braid.home.pacing import Pacing
+from braid.home.pacing import read_pacing
 from braid.home.paths import AppHome
 from braid.home.status import RunState, StageStatus, Status
 
@@ -28,12 +28,15 @@ class StageMetrics:
         `slicer` or `join`.
     what
         The stage in a few words.
+    trouble
+        What keeps it from getting ahead, if anything does.
     """
 
     home: AppHome
     stage: str
     kind: str
     what: str = ""
+    trouble: str | None = None
     seen: int = -1
     last: MicroBatch | None = None
     totals: Counters = field(default_factory=Counters)
@@ -77,8 +80,15 @@ class StageMetrics:
 
     def status(self) -> StageStatus:
         """The stage as it stands."""
-        pacing = Pacing.read(self.home.control_file(self.stage, "pacing")) if self.kind == "join" else None
-        return StageStatus(kind=self.kind, what=self.what, totals=self.totals, last=self.last, pacing=pacing)
+        pacing = read_pacing(self.home.control_file(self.stage, "pacing")) if self.kind == "join" else None
+        return StageStatus(
+            kind=self.kind,
+            what=self.what,
+            totals=self.totals,
+            last=self.last,
+            pacing=pacing,
+            trouble=self.trouble,
+        )
 
 
 @dataclass
@@ -92,7 +102,13 @@ class RunStatus:
 
     def write(self, stages: Mapping[str, StageMetrics]) -> Status:
         """Write the status file, and return what it says."""
-        status = Status(
+        status = self.now(stages)
+        status.write(self.home.status_file)
+        return status
+
+    def now(self, stages: Mapping[str, StageMetrics]) -> Status:
+        """The status as it stands."""
+        return Status(
             application=self.home.name,
             state=self.state,
             error=self.error,
@@ -101,8 +117,6 @@ class RunStatus:
             updated=time.time(),
             stages={name: metrics.status() for name, metrics in stages.items()},
         )
-        status.write(self.home.status_file)
-        return status
 
 
 def _rows_in(counts: Counters, read: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import uuid
@@ -14,11 +15,20 @@ def write_json(path: Path, value: object) -> None:
     """Write a JSON file so that readers see the old or the new one, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
-    with fresh.open("w") as file:
-        json.dump(value, file, separators=(",", ":"), sort_keys=True)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
+    try:
+        with fresh.open("w") as file:
+            json.dump(value, file, separators=(",", ":"), sort_keys=True)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise
+
+
+def is_full(error: OSError) -> bool:
+    """Whether something could not be written for want of room, which may pass."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def read_json(path: Path) -> object | None:

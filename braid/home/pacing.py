@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import model_validator
 
+from braid.core.errors import RunError
 from braid.home.records import Record
 
 
@@ -31,3 +34,14 @@ class Pacing(Record):
         if isinstance(value, dict) and "inputs" not in value:
             return {**value, "inputs": {side: value[side] for side in ("left", "right") if side in value}}
         return value
+
+
+def read_pacing(path: Path) -> Pacing | None:
+    """What a source has told last; None if it has told nothing yet.
+
+    It is for the user to read, and written again when something changes: a damaged file holds up nobody.
+    """
+    try:
+        return Pacing.read(path)
+    except RunError:
+        return Pacing(inputs={}, why=f"unknown until it changes, {path} is damaged")

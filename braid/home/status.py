@@ -44,6 +44,8 @@ class StageStatus(Record):
         The last micro-batch; None before the first one.
     pacing
         What its inputs are doing, if the stage paces them.
+    trouble
+        What keeps it from getting ahead, if anything does: a full disk, or a micro-batch that takes too long.
     """
 
     kind: str
@@ -51,6 +53,12 @@ class StageStatus(Record):
     totals: CountersField = Field(default_factory=Counters)
     last: MicroBatch | None = None
     pacing: Pacing | None = None
+    trouble: str | None = None
+
+    @property
+    def held_up(self) -> str | None:
+        """Why it reads less than there is, if it does."""
+        return self.trouble or (None if self.pacing is None else self.pacing.why)
 
     @field_validator("last", mode="before")
     @classmethod

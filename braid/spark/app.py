@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from braid.core.config import parse_options
-from braid.core.errors import BraidError, RunError
+from braid.core.errors import RunError
 from braid.core.logging import Log, log_to_file
+from braid.core.threads import Threads, spawn, within
 from braid.core.times import DAY
 from braid.engine.run_metrics import RunStatus, StageMetrics
-from braid.home.files import write_json
+from braid.home.files import is_full, write_json
 from braid.home.metrics import MicroBatch
 from braid.home.options import write_options
-from braid.home.pacing import Pacing
 from braid.home.paths import AppHome, Home
 from braid.home.status import RunState, Status
 from braid.plan.dependencies import reads_kept, upstream
@@ -31,11 +30,17 @@ from braid.plan.serialise import loads, plan_to_json
 from braid.plan.stages.base import Plan, Stage
 from braid.plan.update.diff import diff
 from braid.plan.update.rules import Verdict
+from braid.spark.failures import explained
 from braid.spark.launcher import Launcher
-from braid.spark.processes.session import open_session
+from braid.spark.processes.jvm import Jvm
+from braid.spark.processes.session import close_session, open_session
 from braid.spark.supervised import Supervised
 
 _WATCH_SECONDS = 0.25
+_STOP_SECONDS = 8.0
+"""How long queries may take to stop until Java is killed, which is as safe at any time as it is quick."""
+_SHARED_STOP_SECONDS = 60.0
+"""The same where Java is the caller's, and not to be killed."""
 
 NEVER = 100 * 365 * DAY
 """Longer than any run, in microseconds."""
@@ -90,6 +95,9 @@ class Application:
         self._on_progress = on_progress
         self._show = show or _print
         self._held = ExitStack()
+        self._opening = threading.Lock()
+        self._session: SparkSession | None = None
+        self._jvm: Jvm | None = None
         self._launcher: Launcher | None = None
         self._queries: dict[str, Supervised] = {}
         self._relays: dict[str, Supervised] = {}
@@ -98,9 +106,12 @@ class Application:
         }
         self._status = RunStatus(self.home)
         self._error: BaseException | None = None
+        self._threads = Threads(self.home.name, self.fail)
+        self._begun = threading.Event()
         self._ended = threading.Event()
-        self._stopping = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self._launched = False
+        self._drained = False
+        self._full = False
         self._written = 0.0
 
     _log: Log
@@ -109,53 +120,40 @@ class Application:
     # -- life -------------------------------------------------------------------------------------
 
     def start(self) -> Application:
-        """Start every stage, then watch them; returns when all queries run."""
+        """Start every stage, then watch them; returns when all queries run, or the application was stopped.
+
+        All that talks to Spark runs in threads of the application: Java may be slow to answer, or never do,
+        and the caller's thread must stay free for an interrupt.
+        """
         self._held.enter_context(self.home.running())
         try:
             verdict = self._check_update()
-        except BraidError as error:
+            self._log = self._held.enter_context(log_to_file(self.home.log_file, self.home.name))
+        except BaseException as error:
             # Nothing has run: status and log of the last run must stay as they are.
             self._error = error
             self._held.close()
             self._ended.set()
             raise
-        began = time.monotonic()
-        self._log = self._held.enter_context(log_to_file(self.home.log_file, self.home.name))
-        stages = [stage.name for stage in self.plan.stages]
-        self._log.info("starting", drain=self._drain, master=self._start[0], update=verdict, stages=stages)
+        self._launched = True
+        self._threads.start("start", partial(self._begin, verdict))
+        self._threads.start("guard", self._guard)
         try:
-            for stage in self.plan.stages:
-                self.home.control_file(stage.name, "drain").unlink(missing_ok=True)
-            self.home.metrics_file("any").parent.mkdir(parents=True, exist_ok=True)
-            write_json(self.home.plan_file, plan_to_json(self.plan))
-            write_options(self.home, self._options)
-            self._status.write(self._metrics)
-            master, settings = self._start
-            log = self.home.root / "spark.log"
-            shared = self.home.home.root
-            session = open_session(self._spark, master=master, settings=settings, log=log, home=shared)
-            self._spark = session
-            launcher = Launcher(session, self.home, self.plan, self._options)
-            launcher.prepare()
-            self._build_queries(launcher)
-            self._launcher = launcher
-            self._start_queries([stage for stage in self.plan.stages if not self._waits(stage)])
-        except BaseException as error:
-            self._error = self._error or error
-            self._finish()
+            self._begun.wait()
+        except BaseException:
+            self.stop()
             raise
-        self._log.info("started", seconds=round(time.monotonic() - began, 3))
-        self._status.state = RunState.DRAINING if self._drain else RunState.RUNNING
-        self._thread(self._watch)
-        if self._drain:
-            self._thread(self._work_off)
+        if self._ended.is_set():
+            self.wait()
         return self
 
     def stop(self) -> None:
         """Stop after the micro-batches that are running; the next start goes on from there."""
-        if not self._stopping.is_set():
+        if not self._launched:
+            return
+        if not self._threads.stopping.is_set():
             self._log.info("stopping")
-        self._stopping.set()
+        self._threads.stopping.set()
         self._ended.wait()
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -166,13 +164,19 @@ class Application:
             raise self._error
         return True
 
+    def fail(self, error: BaseException) -> None:
+        """End the application with an error, such as one that a thread has raised; the first one counts."""
+        if not self._threads.stopping.is_set():
+            self._error = self._error or self._diagnosed(error)
+        self._threads.stopping.set()
+
     awaitTermination = wait  # noqa: N815
     """Spark's name for `wait`."""
 
     @property
     def is_active(self) -> bool:
         """Whether the application is running."""
-        return bool(self._threads) and not self._ended.is_set()
+        return self._begun.is_set() and not self._ended.is_set()
 
     @property
     def exception(self) -> BaseException | None:
@@ -182,7 +186,7 @@ class Application:
     @property
     def status(self) -> Status:
         """State and last metrics of every stage."""
-        return self._status.write(self._metrics)
+        return self._status.now(self._metrics)
 
     @property
     def state(self) -> RunState:
@@ -191,18 +195,20 @@ class Application:
 
     @property
     def paused(self) -> list[str]:
-        """Which inputs of joins are paused, and why."""
-        found = []
-        for stage in self.plan.stages:
-            pacing = Pacing.read(self.home.control_file(stage.name, "pacing"))
-            if pacing is not None and pacing.why:
-                found.append(f"{stage.name}: {pacing.why}")
-        return found
+        """Which stages are held up, and why: inputs of joins that are paused, and what has gone wrong."""
+        stages = self.status.stages.items()
+        return [f"{name}: {why}" for name, stage in stages if (why := stage.held_up)]
 
     def process_available(self) -> None:
         """Wait until everything that is in the inputs now has gone through all stages that can take it."""
-        for stage in self.plan.stages:
-            self._queries[stage.name].process_available()
+        try:
+            for stage in self.plan.stages:
+                self._queries[stage.name].process_available()
+        except (PySparkException, Py4JError, OSError) as error:
+            # The application ends with the cause; this is only how it has shown here.
+            self.fail(error)
+            self._ended.wait()
+            raise self._error or error from None
 
     def __enter__(self) -> Application:
         return self if self.is_active else self.start()
@@ -238,51 +244,104 @@ class Application:
     def _build_queries(self, launcher: Launcher) -> None:
         """Build what reads inputs side by side, then what needs categories and tables of others, in order."""
         alone = [s for s in self.plan.stages if not upstream(self.plan, s) and not s.lookups]
-        with ThreadPoolExecutor(len(alone) or 1) as pool:
-            list(pool.map(launcher.build, alone))
+        building = [spawn(f"build {stage.name}", partial(launcher.build, stage)) for stage in alone]
+        for future in building:
+            future.result()
         for stage in self.plan.stages:
             if stage not in alone:
                 launcher.build(stage)
 
     def _start_queries(self, stages: Sequence[Stage]) -> None:
         """Start queries side by side: most of it is waiting for processes to start."""
-        launcher = self._launcher
+        launcher, stopping = self._launcher, self._threads.stopping
         assert launcher is not None
 
         def start(stage: Stage) -> None:
             bounded = self._drain and not upstream(self.plan, stage)
             log = self._log.bind(stage=stage.name)
-            self._queries[stage.name] = Supervised(partial(launcher.start, stage, available_now=bounded), log)
+            begin = partial(launcher.start, stage, available_now=bounded)
+            self._queries[stage.name] = Supervised(begin, log, stopping)
             if launcher.relayed(stage):
-                self._relays[stage.name] = Supervised(partial(launcher.relay, stage, self._show), log)
+                relay = partial(launcher.relay, stage, self._show)
+                self._relays[stage.name] = Supervised(relay, log, stopping)
 
-        with ThreadPoolExecutor(len(stages)) as pool:
-            started = [pool.submit(start, stage) for stage in stages]
-        for future in started:
+        for future in [spawn(f"start {stage.name}", partial(start, stage)) for stage in stages]:
             future.result()
 
     # -- threads ----------------------------------------------------------------------------------
 
-    def _thread(self, target: Callable[[], None]) -> None:
-        thread = threading.Thread(target=target, name=f"{self.home.name} {target.__name__}", daemon=True)
-        self._threads.append(thread)
-        thread.start()
+    def _begin(self, verdict: str | None) -> None:
+        """Start Spark and all queries, then the threads that watch them."""
+        began = time.monotonic()
+        stages = [stage.name for stage in self.plan.stages]
+        self._log.info("starting", drain=self._drain, master=self._start[0], update=verdict, stages=stages)
+        try:
+            for stage in self.plan.stages:
+                self.home.control_file(stage.name, "drain").unlink(missing_ok=True)
+            self.home.metrics_file("any").parent.mkdir(parents=True, exist_ok=True)
+            write_json(self.home.plan_file, plan_to_json(self.plan))
+            write_options(self.home, self._options)
+            self._status.write(self._metrics)
+        except OSError as error:
+            raise _unwritable(error) from error
+        launcher = self._open_spark()
+        if launcher is None:
+            return
+        launcher.prepare()
+        self._build_queries(launcher)
+        self._launcher = launcher
+        self._start_queries([stage for stage in self.plan.stages if not self._waits(stage)])
+        if self._threads.stopping.is_set():
+            return
+        self._log.info("started", seconds=round(time.monotonic() - began, 3))
+        self._status.state = RunState.DRAINING if self._drain else RunState.RUNNING
+        self._threads.repeat("watch", _WATCH_SECONDS, self._watch)
+        if self._drain:
+            self._threads.start("drain", self._work_off)
+        self._begun.set()
+
+    def _open_spark(self) -> Launcher | None:
+        """Start Spark, or open a session of the caller's; None if it is to stop meanwhile."""
+        master, settings = self._start
+        log = self.home.root / "spark.log"
+        shared = self.home.home.root
+        session = open_session(self._spark, master=master, settings=settings, log=log, home=shared)
+        with self._opening:
+            if self._ended.is_set():
+                # Nobody waits for it any more.
+                if self._own:
+                    close_session(session, _STOP_SECONDS)
+                return None
+            self._session, self._jvm = session, Jvm.of(session)
+        if self._threads.stopping.is_set():
+            return None
+        return Launcher(session, self.home, self.plan, self._options)
+
+    def _guard(self) -> None:
+        """Wait for the end, or for that of Java, and bring it about. It never waits for Spark itself."""
+        try:
+            while not self._threads.stopping.wait(_WATCH_SECONDS):
+                gone = None if self._jvm is None else self._jvm.ended()
+                if gone is not None:
+                    self.fail(gone)
+        finally:
+            self._finish()
 
     def _watch(self) -> None:
-        """Collect metrics and look for failures until it is time to stop."""
-        while not self._stopping.is_set():
-            try:
-                self._collect()
-                self._look_for_failures()
-            except Exception as error:  # noqa: BLE001  whatever it is, the application ends with it
-                self._fail(error)
-            self._stopping.wait(_WATCH_SECONDS)
-        self._finish()
+        """Collect metrics, and look for failures."""
+        self._collect()
+        for name, query in [*self._queries.items(), *self._relays.items()]:
+            failure = query.failure()
+            if failure is not None:
+                self._log.error("query failed", stage=name, raised=True)
+                self.fail(explained(name, failure))
+        for name, query in self._queries.items():
+            self._metrics[name].trouble = query.trouble()
 
     def _collect(self) -> None:
         changed = False
         for name, query in list(self._queries.items()):
-            for progress in query.query.recentProgress:
+            for progress in query.progress():
                 done = self._metrics[name].take(
                     progress["batchId"],
                     progress["timestamp"],
@@ -291,33 +350,39 @@ class Application:
                 )
                 if done is not None:
                     changed = True
-                    if self._on_progress is not None:
+                    if self._on_progress is not None and self._error is None:
                         self._on_progress(done)
         if changed or time.time() - self._written > 1:
             self._written = time.time()
+            self._write_status()
+
+    def _write_status(self) -> None:
+        """Write the status; on a full disk it is not written, which is no reason to end."""
+        try:
             self._status.write(self._metrics)
+        except OSError as error:
+            if not is_full(error):
+                raise _unwritable(error) from error
+            if not self._full:
+                self._log.warning("status not written: the disk is full", path=self.home.status_file)
+            self._full = True
+        else:
+            self._full = False
 
-    def _look_for_failures(self) -> None:
-        for name, query in [*self._queries.items(), *self._relays.items()]:
-            failure = query.failure()
-            if failure is not None:
-                self._log.error("query failed", stage=name, raised=True)
-                self._fail(_explained(name, failure))
-
-    def _fail(self, error: BaseException) -> None:
-        if self._error is None and not self._stopping.is_set():
-            self._error = error
-        self._stopping.set()
+    def _diagnosed(self, error: BaseException) -> BaseException:
+        """What is behind an error: of a call that Java did not answer, its end."""
+        if self._jvm is not None and isinstance(error, Py4JError | ConnectionError):
+            return self._jvm.ended(seconds=2.0) or error
+        return error
 
     def _work_off(self) -> None:
         """Drain: inputs first, then stage by stage in the order of the plan."""
+        stopping = self._threads.stopping
         try:
             for stage in self.plan.stages:
                 if self._waits(stage):
                     self._start_queries([stage])
-                if self._stopping.is_set():
-                    # `stop` may have gone through the queries before the last one was started.
-                    self._stop_queries()
+                if stopping.is_set():
                     return
                 query = self._queries[stage.name]
                 if upstream(self.plan, stage):
@@ -330,43 +395,87 @@ class Application:
                 if stage.name in self._relays:
                     self._relays[stage.name].process_available()
                 self._log.info("stage drained", stage=stage.name)
-        except Exception as error:  # noqa: BLE001  as above
+        except PySparkException:
             # The watch thread reports a failed query with its stage; give it time to. A query that did not
             # start is reported here.
-            self._stopping.wait(5)
-            self._fail(error)
-        self._stopping.set()
+            stopping.wait(5)
+            raise
+        self._drained = True
+        stopping.set()
 
     def _finish(self) -> None:
-        """Stop what still runs, write the last status, and let go of the application."""
-        self._stop_queries()
+        """Stop what still runs, write the last status, and let go of the application, whatever goes wrong."""
+        end = time.monotonic() + (_STOP_SECONDS if self._own else _SHARED_STOP_SECONDS)
         try:
-            if self._queries:
-                self._collect()
-            if self._error is not None:
-                self._status.state, self._status.error = RunState.FAILED, str(self._error)
-            else:
-                self._status.state = RunState.DRAINED if self._drain else RunState.STOPPED
-            self._status.write(self._metrics)
-        finally:
-            failed = None if self._error is None else type(self._error).__name__
-            end = self._log.info if failed is None else self._log.error
-            end("ended", state=self._status.state, error=failed, status=self.home.status_file, raised=True)
-            if self._own and self._spark is not None:
-                self._spark.sparkContext.stop()
-            self._held.close()
-            self._ended.set()
-
-    def _stop_queries(self) -> None:
-        for query in [*self._queries.values(), *self._relays.values()]:
+            self._settle(end)
+        except BaseException as error:  # noqa: BLE001  nothing may keep the application from ending
+            self._error = self._error or self._diagnosed(error)
+        try:
+            self._say_last()
+        except BaseException as error:  # noqa: BLE001  as above
+            self._log.error("status not written", path=self.home.status_file, error=type(error).__name__)
+            self._error = self._error or (_unwritable(error) if isinstance(error, OSError) else error)
+        with self._opening:
             try:
-                query.stop()
-            except PySparkException as error:
-                self._error = self._error or error
+                self._close_spark(end)
+                self._held.close()
+            finally:
+                self._ended.set()
+                self._begun.set()
+
+    def _close_spark(self, end: float) -> None:
+        """End Spark if it was started here, by a time at most or a little later."""
+        if self._own and self._session is not None and not close_session(self._session, _left(end, 2.0)):
+            self._log.warning("Spark's Java process was killed", why="it is gone, or did not answer")
+
+    def _settle(self, end: float) -> None:
+        """Stop queries and threads until a time at most, and take the last metrics."""
+        answering = self._jvm is not None and self._jvm.ended() is None and self._stop_queries(end)
+        stuck = self._threads.join(_left(end))
+        if stuck:
+            self._log.warning("threads did not end", threads=stuck)
+        # Some queries may have been started while the others were stopped.
+        if answering and self._stop_queries(end):
+            within(_left(end, 1.0), "last metrics", self._collect)
+
+    def _stop_queries(self, end: float) -> bool:
+        """Stop all queries side by side; False if Spark does not answer, and Java is to be killed."""
+        queries = [*self._queries.items(), *self._relays.items()]
+        stopping = [(name, spawn(f"stop {name}", query.stop)) for name, query in queries]
+        for name, future in stopping:
+            try:
+                future.result(_left(end))
+            except TimeoutError:
+                self._log.warning("query did not stop", stage=name)
+                if self._own:
+                    return False
+                raise RunError(
+                    f"the query of stage {name!r} did not stop", hint="stop the Spark session that it runs in"
+                ) from None
+            except (PySparkException, Py4JError, OSError) as error:
+                self._error = self._error or self._diagnosed(error)
+        return True
+
+    def _say_last(self) -> None:
+        """Write the last status and the last line of the log."""
+        if self._error is not None:
+            self._status.state = RunState.FAILED
+            self._status.error = str(self._error) or type(self._error).__name__
+        else:
+            self._status.state = RunState.DRAINED if self._drain and self._drained else RunState.STOPPED
+        failed = None if self._error is None else type(self._error).__name__
+        end = self._log.info if failed is None else self._log.error
+        end("ended", state=self._status.state, error=failed, status=self.home.status_file, raised=True)
+        self._status.write(self._metrics)
 
 
 def _print(line: str) -> None:
     sys.stdout.write(f"{line}\n")
+
+
+def _left(end: float, least: float = 0.0) -> float:
+    """Seconds until a time."""
+    return max(least, end - time.monotonic())
 
 
 def _what(stage: Stage) -> str:
@@ -374,9 +483,10 @@ def _what(stage: Stage) -> str:
     return f"{text} to a lookup table" if stage.sink.kind.connector.keyed else text
 
 
-def _explained(stage: str, failure: PySparkException) -> RunError:
-    """What a user needs of a failed query: the error that Braid raised in a worker, or Spark's."""
-    text = str(failure)
-    found = re.findall(r"braid\.core\.errors\.(\w+): ((?:.|\n)*?)(?:\n\n|\n\tat |\n SQLSTATE|$)", text)
-    what = found[-1][1].strip() if found else re.split(r"\n(?:\tat |=== Streaming Query)", text)[0].strip()
-    return RunError(f"stage {stage!r} failed: {what}")
+def _unwritable(error: OSError) -> RunError:
+    """What to say of a file of the application that cannot be written."""
+    return RunError(
+        f"cannot be written: {error.strerror or error}",
+        where=str(error.filename) if error.filename else None,
+        hint="make room, or let this user write there, and start again: it goes on from its checkpoints",
+    )

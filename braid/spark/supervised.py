@@ -1,38 +1,141 @@
-"""A streaming query that is started again when only a Python process has failed, not what it was to do."""
+"""A streaming query that is started again when something has failed in passing, not what it was to do."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from pyspark.errors import PySparkException
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from braid.core.logging import Log
 
-_TRANSIENT = (
-    # A Python process took more than Spark's fixed ten seconds to start, on a busy machine.
-    "failed to connect back",
-    "CANNOT_OPEN_SOCKET",
-    "Timed out while waiting for the Python worker",
-    # It was killed. Spark tries tasks again, but not what it asks of a source or a sink on the driver.
-    "Python worker exited unexpectedly",
+_POLL_SECONDS = 0.25
+_STALLED_SECONDS = 60.0
+"""How long a micro-batch may run until the status says so."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Something that passes.
+
+    Parameters
+    ----------
+    what
+        In words.
+    texts
+        By which it is known in what Spark says.
+    tries
+        Failures in a row, without a micro-batch between them, after which the query has failed for good; None
+        if it is tried for as long as it takes.
+    least, most
+        Seconds between tries: the first pause, which doubles, and the longest.
+    """
+
+    what: str
+    texts: tuple[str, ...]
+    tries: int | None
+    least: float
+    most: float
+
+
+PROCESS = Cause(
+    "a Python process was lost",
+    (
+        # A Python process took more than Spark's fixed ten seconds to start, on a busy machine.
+        "failed to connect back",
+        "CANNOT_OPEN_SOCKET",
+        "Timed out while waiting for the Python worker",
+        # It was killed. Spark tries tasks again, but not what it asks of a source or a sink on the driver.
+        "Python worker exited unexpectedly",
+    ),
+    tries=5,
+    least=0.0,
+    most=4.0,
 )
-"""What Spark says when a query may just as well be tried again."""
-_TRIES = 5
-"""Failures in a row, without a micro-batch between them, after which the query has failed for good."""
+DISK_FULL = Cause(
+    "the disk is full",
+    # What is written is whole or not there: commits and control files are renamed into place, and so are the
+    # files of checkpoints. The micro-batch is repeated with the same offset when there is room again.
+    ("No space left on device", "Disk quota exceeded"),
+    tries=None,
+    least=1.0,
+    most=10.0,
+)
+HEALTHY_SECONDS = 600.0
+"""After so long without a failure, those before are forgotten, whether there was anything to do or not."""
+
+
+class Retries:
+    """Decides whether, and after how long, what has failed is tried again.
+
+    Parameters
+    ----------
+    clock
+        Seconds, of any origin.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._last = clock()
+        self.tries = 0
+        """Failures in a row."""
+
+    def pause(self, cause: Cause) -> float | None:
+        """Take note of a failure; the seconds to wait until the next try, None if it is final."""
+        now = self._clock()
+        if now - self._last >= HEALTHY_SECONDS:
+            self.tries = 0
+        self._last = now
+        if self.tries == cause.tries:
+            return None
+        self.tries += 1
+        if self.tries == 1:
+            return cause.least
+        return min(cause.most, max(cause.least, 0.25) * 2.0 ** min(self.tries - 1, 30))
+
+    def succeed(self) -> None:
+        """Forget failures: it got ahead since."""
+        self.tries = 0
 
 
 class Supervised:
-    """One stage's query, whichever that is at the moment; a new one goes on from the same checkpoint."""
+    """One stage's query, whichever that is at the moment; a new one goes on from the same checkpoint.
 
-    def __init__(self, start: Callable[[], StreamingQuery], log: Log) -> None:
+    Parameters
+    ----------
+    start
+        Starts the query.
+    log
+        For what is mended.
+    stopping
+        Set when nothing is to be started any more.
+    clock
+        Seconds, of any origin.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[], StreamingQuery],
+        log: Log,
+        stopping: threading.Event,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._start = start
         self._log = log
-        self._tries = 0
+        self._stopping = stopping
+        self._clock = clock
+        self._retries = Retries(clock)
         self._reached = -1
-        self._lock = threading.Lock()
-        self.query = self._begin()
+        self._due: float | None = None
+        self._cause: Cause | None = None
+        self._heard = (clock(), "")
+        self._lock = threading.RLock()
+        self.query: StreamingQuery
+        self._begin()
 
     def process_available(self) -> None:
         """Wait until what is there has been processed."""
@@ -46,53 +149,89 @@ class Supervised:
         """End the query after its micro-batch."""
         self.query.stop()
 
+    def progress(self) -> list[StreamingQueryProgress]:
+        """What Spark tells of the last micro-batches."""
+        found = self.query.recentProgress
+        at = str(found[-1]["timestamp"]) if found else ""
+        if at != self._heard[1]:
+            self._heard = self._clock(), at
+        return found
+
+    def trouble(self) -> str | None:
+        """What keeps the query from getting ahead, as far as that is known."""
+        if self._due is not None and self._cause is not None:
+            wait = max(0.0, self._due - self._clock())
+            return f"{self._cause.what}: waiting, next try in {wait:.0f} s ({self._retries.tries} so far)"
+        silent = self._clock() - self._heard[0]
+        if silent > _STALLED_SECONDS and self.query.isActive and self.query.status["isTriggerActive"]:
+            return f"no progress for {silent:.0f} s, although there is something to do"
+        return None
+
     def failure(self) -> PySparkException | None:
-        """What the query has failed with for good."""
-        error = self.query.exception()
-        return None if error is None or self._again(error) else error
-
-    def _begin(self) -> StreamingQuery:
-        """Start the query, as often as that may help."""
-        while True:
-            try:
-                return self._start()
-            except PySparkException as error:
-                if not self._may_retry(error):
-                    raise
-
-    def _retry(self, call: Callable[[StreamingQuery], object]) -> None:
-        while True:
-            try:
-                call(self.query)
-                return
-            except PySparkException as error:
-                if not self._again(error):
-                    raise
-
-    def _again(self, error: PySparkException) -> bool:
-        """Start the query again if it has ended with something that passes."""
+        """What the query has failed with for good; one that failed in passing is started again when due."""
         with self._lock:
-            if self.query.isActive:
-                return True
+            if self._stopping.is_set():
+                return None
+            if self._due is not None:
+                return None if self._clock() < self._due else self._again()
+            error = self.query.exception()
+            if error is None or self.query.isActive:
+                return None
             done = _last_batch(self.query)
             if done > self._reached:
                 # It got ahead since it failed last: these are not failures in a row.
-                self._reached, self._tries = done, 0
-            if not self._may_retry(error):
-                return False
-            try:
-                self.query = self._begin()
-            except PySparkException:
-                return False
-            return True
+                self._reached = done
+                self._retries.succeed()
+            return self._take(error)
 
-    def _may_retry(self, error: PySparkException) -> bool:
-        cause = _transient(error)
-        if cause is None or self._tries == _TRIES:
-            return False
-        self._tries += 1
-        self._log.warning("query started again", cause=cause, tries=self._tries)
-        return True
+    def _begin(self) -> None:
+        """Start the query, as often as that may help."""
+        error = self._again()
+        while error is None and self._due is not None:
+            if self._stopping.wait(max(0.0, self._due - self._clock())):
+                raise PySparkException("stopped before the query was started")
+            error = self._again()
+        if error is not None:
+            raise error
+
+    def _retry(self, call: Callable[[StreamingQuery], object]) -> None:
+        while True:
+            query = self.query
+            try:
+                call(query)
+                return
+            except PySparkException as error:
+                while self.query is query:
+                    failure = self.failure()
+                    if failure is not None:
+                        raise failure from None
+                    if self.query is query and self._due is None and query.exception() is None:
+                        raise
+                    if self.query is query and self._stopping.wait(_POLL_SECONDS):
+                        raise error from None
+
+    def _again(self) -> PySparkException | None:
+        """Start the query; what it has failed with for good."""
+        self._due = None
+        try:
+            self.query = self._start()
+        except PySparkException as error:
+            return self._take(error)
+        self._heard = self._clock(), ""
+        return None
+
+    def _take(self, error: PySparkException) -> PySparkException | None:
+        """Decide on a failure: it is final, or a new query is started, now or later."""
+        cause = next((c for c in (PROCESS, DISK_FULL) if any(text in str(error) for text in c.texts)), None)
+        pause = None if cause is None else self._retries.pause(cause)
+        if cause is None or pause is None:
+            return error
+        tries = self._retries.tries
+        if tries & (tries - 1) == 0:
+            # At the first failure, the second, the fourth, ...: a full disk may stay full for days.
+            self._log.warning("query started again", cause=cause.what, tries=tries, seconds=round(pause, 1))
+        self._cause, self._due = cause, self._clock() + pause
+        return self._again() if pause == 0 else None
 
 
 def _last_batch(query: StreamingQuery) -> int:
@@ -100,8 +239,3 @@ def _last_batch(query: StreamingQuery) -> int:
     return max(
         (one["batchId"] for one in query.recentProgress if "addBatch" in one["durationMs"]), default=-1
     )
-
-
-def _transient(error: PySparkException) -> str | None:
-    """Which of the passing troubles a query has failed with; None if it is another one."""
-    return next((text for text in _TRANSIENT if text in str(error)), None)

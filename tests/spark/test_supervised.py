@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 
 import pytest
 import structlog
 from pyspark.errors import PySparkException
 
-from braid.spark.supervised import _TRIES, Supervised
+from braid.spark.supervised import DISK_FULL, HEALTHY_SECONDS, PROCESS, Supervised
 
 PASSING = PySparkException("Python worker exited unexpectedly (crashed)")
 
 
-@dataclass
+@dataclass(eq=False)
 class Query:
     """What is asked of a query that has ended."""
 
@@ -21,17 +22,32 @@ class Query:
     batches: int = 0
     isActive: bool = False  # noqa: N815  Spark's name
     recentProgress: list[dict[str, object]] = field(default_factory=list)  # noqa: N815  Spark's name
+    status: dict[str, object] = field(default_factory=lambda: {"isTriggerActive": False})
 
     def __post_init__(self) -> None:
         done = {"addBatch": 5}
-        self.recentProgress = [{"batchId": n, "durationMs": done} for n in range(self.batches)]
-        self.recentProgress.append({"batchId": self.batches, "durationMs": {"latestOffset": 1}})
+        self.recentProgress = [
+            {"batchId": n, "timestamp": str(n), "durationMs": done} for n in range(self.batches)
+        ]
+        self.recentProgress.append(
+            {"batchId": self.batches, "timestamp": "", "durationMs": {"latestOffset": 1}}
+        )
 
     def exception(self) -> PySparkException | None:
         return self.error
 
 
-def supervised(starts: list[Query | PySparkException]) -> Supervised:
+@dataclass
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def supervised(starts: list[Query | PySparkException], clock: Clock | None = None) -> Supervised:
     left = iter(starts)
 
     def start() -> Query:
@@ -40,24 +56,68 @@ def supervised(starts: list[Query | PySparkException]) -> Supervised:
             raise found
         return found
 
-    return Supervised(start, structlog.get_logger())
+    return Supervised(start, structlog.get_logger(), threading.Event(), clock or Clock())
+
+
+def failures(found: Supervised, clock: Clock, seconds: float = 60.0) -> PySparkException | None:
+    """What comes of looking for failures for some time."""
+    for _ in range(int(seconds / 0.25)):
+        failure = found.failure()
+        if failure is not None:
+            return failure
+        clock.now += 0.25
+    return None
 
 
 def test_a_query_that_gets_ahead_between_failures_goes_on() -> None:
     found = supervised([Query(PASSING, batches=number) for number in range(1, 20)])
     assert all(found.failure() is None for _ in range(15))
+    assert found.trouble() is None
 
 
 def test_a_query_that_fails_in_a_row_has_failed() -> None:
-    found = supervised([Query(PASSING) for _ in range(20)])
-    for _ in range(_TRIES):
-        assert found.failure() is None
+    clock = Clock()
+    started: list[float] = []
+    queries = [Query(PASSING) for _ in range(20)]
+    found = supervised(queries, clock)
+    while found.failure() is None:
+        if len(started) < queries.index(found.query):
+            started.append(clock.now)
+        clock.now += 0.25
     assert found.failure() is PASSING
+    assert found.query is queries[PROCESS.tries or 0]
+    # It is tried again at once, then after ever longer pauses.
+    assert started == [0.0, 0.75, 2.0, 4.25, 8.5]
+
+
+def test_failures_are_forgotten_after_a_healthy_while() -> None:
+    clock = Clock()
+    found = supervised([Query(PASSING) for _ in range(100)], clock)
+    for _ in range(15):
+        # As often as it may fail in a row; then it is idle for a while.
+        for _ in range(PROCESS.tries - 1):
+            assert found.failure() is None
+            clock.now += PROCESS.most
+        clock.now += HEALTHY_SECONDS
+    assert failures(found, clock) is PASSING
+
+
+def test_a_full_disk_is_waited_for() -> None:
+    clock = Clock()
+    full = PySparkException("... OSError: [Errno 28] No space left on device: '/x' ...")
+    starts = [Query(full), *[full] * 200, Query(None, isActive=True)]
+    found = supervised(starts, clock)
+    assert found.failure() is None
+    assert found.trouble() == "the disk is full: waiting, next try in 1 s (1 so far)"
+    assert failures(found, clock, seconds=200 * DISK_FULL.most + 60) is None
+    assert found.query.isActive
+    assert found.trouble() is None
 
 
 def test_a_start_that_fails_in_passing_is_tried_again() -> None:
-    found = supervised([PASSING, Query(PASSING), PASSING, PASSING, Query(None, isActive=True)])
-    assert found.failure() is None
+    clock = Clock()
+    found = supervised([PASSING, Query(PASSING), PASSING, PASSING, Query(None, isActive=True)], clock)
+    assert failures(found, clock) is None
     assert found.query.isActive
 
 
@@ -66,4 +126,30 @@ def test_other_failures_are_final() -> None:
     assert supervised([Query(wrong)]).failure() is wrong
     with pytest.raises(PySparkException, match="a bug"):
         supervised([wrong])
-    assert supervised([Query(PASSING), wrong]).failure() is PASSING
+    assert supervised([Query(PASSING), wrong]).failure() is wrong
+
+
+def test_whoever_waits_for_a_query_waits_for_the_next_one() -> None:
+    class Waiting(Query):
+        def awaitTermination(self) -> None:  # noqa: N802  Spark's name
+            if self.error is not None:
+                raise self.error
+
+    supervised([Waiting(PASSING), Waiting(None)]).wait()
+    wrong = PySparkException("a bug")
+    with pytest.raises(PySparkException, match="a bug"):
+        supervised([Waiting(PASSING), Waiting(wrong)]).wait()
+
+
+def test_a_micro_batch_that_takes_too_long_is_told() -> None:
+    clock = Clock()
+    query = Query(None, isActive=True)
+    found = supervised([query], clock)
+    found.progress()
+    clock.now += 90
+    assert found.trouble() is None
+    query.status["isTriggerActive"] = True
+    assert found.trouble() == "no progress for 90 s, although there is something to do"
+    query.recentProgress.append({"batchId": 1, "timestamp": "later", "durationMs": {}})
+    found.progress()
+    assert found.trouble() is None

@@ -24,7 +24,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -50,8 +50,10 @@ _running: list[subprocess.Popen[bytes]] = []
 """Nurseries of this process; they end when their standard input does, and so with this process."""
 
 
-def launcher(python: str, environment: Mapping[str, str]) -> str:
+def launcher(python: str, environment: Mapping[str, str], log: Path | None = None) -> str:
     """A command to give to Spark as its Python; a nursery is started for the first one that asks.
+
+    What the nursery says goes to the file `log`, or where this process says it.
 
     It is `python` itself where there can be no nursery: no program may run in the folder for temporary files,
     or its path is too long for a socket.
@@ -59,14 +61,14 @@ def launcher(python: str, environment: Mapping[str, str]) -> str:
     if python not in _started:
         folder = Path(tempfile.mkdtemp(prefix="braid-python-"))
         try:
-            _started[python] = _start(python, environment, folder)
+            _started[python] = _start(python, environment, folder, log)
         except OSError:
             shutil.rmtree(folder)
             _started[python] = python
     return _started[python]
 
 
-def _start(python: str, environment: Mapping[str, str], folder: Path) -> str:
+def _start(python: str, environment: Mapping[str, str], folder: Path, log: Path | None) -> str:
     script, address = folder / "python", folder / "nursery"
     program = Path(__file__).with_name("launch.py")
     words = shlex.join([python, "-IS", str(program), str(address), python])
@@ -77,13 +79,16 @@ def _start(python: str, environment: Mapping[str, str], folder: Path) -> str:
     packages = str(Path(__file__).parents[2])
     paths = [packages, *filter(None, [os.environ.get("PYTHONPATH")])]
     # Listen before the nursery runs: a launcher that connects early then waits instead of failing.
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server, ExitStack() as held:
+        file = None if log is None else held.enter_context(log.open("ab"))
         server.bind(str(address))
         server.listen(64)
         _running.append(
             subprocess.Popen(
                 [python, "-m", "braid.spark.processes.nursery", str(folder), str(server.fileno())],
                 stdin=subprocess.PIPE,
+                stdout=file,
+                stderr=file,
                 pass_fds=[server.fileno()],
                 env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join(paths)},
             )

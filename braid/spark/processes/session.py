@@ -9,11 +9,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from braid.core.errors import BraidError, RunError
+from braid.core.threads import within
 from braid.spark.processes.executor_check import check_executors
 from braid.spark.processes.java import ensure_java
+from braid.spark.processes.jvm import Jvm, forget, launch
 from braid.spark.processes.nursery import launcher
 from braid.spark.processes.shipping import driver_environment, ship
 
@@ -107,8 +110,7 @@ def open_session(
     """
     own = spark is None
     if spark is None:
-        with _redirected(log):
-            spark = _start(master or LOCAL, settings or {})
+        spark = _start(master or LOCAL, settings or {}, log)
     context = spark.sparkContext
     context.environment = {**dict.fromkeys(_FILLED_IN, ""), **context.environment}
     session = spark.newSession()
@@ -147,15 +149,36 @@ def _is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
+def close_session(session: SparkSession, seconds: float) -> bool:
+    """End the Spark application of a session; Java is killed if it does not answer in time.
+
+    Returns whether it has ended by itself.
+    """
+    jvm = Jvm.of(session)
+    if jvm.ended() is None:
+        try:
+            within(seconds, "stop Spark", session.sparkContext.stop)
+            return True
+        except (TimeoutError, Py4JError, OSError):
+            jvm.kill()
+    forget()
+    return False
+
+
+def _start(master: str, settings: Mapping[str, str], log: Path | None) -> SparkSession:
     ensure_java()
-    builder = SparkSession.builder.master(master).appName("braid")
-    for name, value in {"spark.driver.memory": "2g", **_STATIC, **settings}.items():
-        builder = builder.config(name, value)
-    environment = _local_environment() if _is_local(master) else driver_environment()
+    chosen = {
+        "spark.master": master,
+        "spark.app.name": "braid",
+        "spark.driver.memory": "2g",
+        **_STATIC,
+        **settings,
+    }
+    environment = _local_environment(log) if _is_local(master) else driver_environment()
     try:
         with _changed({**_own(_PYTHON), **environment}):
-            spark = builder.getOrCreate()
+            launch(chosen, log)
+            spark = SparkSession.builder.config(map=dict(chosen)).getOrCreate()
     except Exception as error:
         raise RunError(
             f"Spark did not start on {master!r}: {error}",
@@ -165,11 +188,11 @@ def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
     return spark
 
 
-def _local_environment() -> dict[str, str]:
+def _local_environment(log: Path | None) -> dict[str, str]:
     """Variables for a driver whose workers are processes of this machine; the user's own win."""
     chosen = {"SPARK_LOCAL_IP": "127.0.0.1"}
     if "PYSPARK_PYTHON" not in os.environ:
-        chosen["PYSPARK_PYTHON"] = launcher(sys.executable, _own(_PYTHON))
+        chosen["PYSPARK_PYTHON"] = launcher(sys.executable, _own(_PYTHON), log)
     return _own(chosen)
 
 
@@ -191,24 +214,3 @@ def _changed(variables: Mapping[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-@contextmanager
-def _redirected(log: Path | None) -> Iterator[None]:
-    """Let a process that is started meanwhile, and all that it starts, write to a file."""
-    if log is None:
-        yield
-        return
-    log.parent.mkdir(parents=True, exist_ok=True)
-    kept = [os.dup(1), os.dup(2)]
-    sys.stdout.flush()
-    sys.stderr.flush()
-    try:
-        with log.open("ab") as file:
-            os.dup2(file.fileno(), 1)
-            os.dup2(file.fileno(), 2)
-        yield
-    finally:
-        for number, copy in zip((1, 2), kept, strict=True):
-            os.dup2(copy, number)
-            os.close(copy)

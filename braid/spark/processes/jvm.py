@@ -1,0 +1,96 @@
+"""The Java process of a Spark application: its start, whether it lives, and its end by force."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from braid.core.errors import RunError
+
+
+@dataclass(frozen=True)
+class Jvm:
+    """The Java process that a session talks to.
+
+    Parameters
+    ----------
+    process
+        None if another process has started it: then nothing is known of it, and it is left alone.
+    """
+
+    process: subprocess.Popen[bytes] | None
+
+    @classmethod
+    def of(cls, session: SparkSession) -> Jvm:
+        """The process behind a session."""
+        return cls(getattr(session.sparkContext._gateway, "proc", None))
+
+    def ended(self, seconds: float = 0.0) -> RunError | None:
+        """What to say of a process that is gone, or goes within some seconds; None of one that is there."""
+        if self.process is None:
+            return None
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+        return RunError(
+            f"Spark's Java process {self.process.pid} {how}",
+            hint="start the application again: it goes on from its checkpoints; spark.log in its folder may "
+            "tell why, and `dmesg` whether the machine was out of memory",
+        )
+
+    def kill(self) -> None:
+        """End it, with all that it has started, whatever it is doing."""
+        if self.process is not None and self.process.poll() is None:
+            with suppress(ProcessLookupError):
+                # It leads a group if it was started by `launch`.
+                leads = os.getpgid(self.process.pid) == self.process.pid
+                (os.killpg if leads else os.kill)(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+def launch(settings: Mapping[str, str], log: Path | None) -> None:
+    """Start Java for the Spark application that this process is going to start, unless it is there.
+
+    It ends when its standard input does, and so with this process, however that ends.
+
+    Parameters
+    ----------
+    settings
+        Of Spark, which Java is started with.
+    log
+        File for what it says; by default it says it where this process does.
+    """
+    if SparkContext._gateway is not None:
+        return
+    # A group of its own: an interrupt from the keyboard is for the driver, and it can be killed as a whole.
+    how: dict[str, Any] = {"process_group": 0}
+    conf = SparkConf(loadDefaults=False)
+    for name, value in settings.items():
+        conf.set(name, value)
+    with ExitStack() as held:
+        if log is not None:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            how["stdout"] = how["stderr"] = held.enter_context(log.open("ab"))
+        gateway = launch_gateway(conf, how)  # type: ignore[no-untyped-call]
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+def forget() -> None:
+    """Forget a Java process that is gone, so that this process can start another one."""
+    SparkContext._active_spark_context = None
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    SparkSession._instantiatedSession = None
+    SparkSession._activeSession = None
