@@ -86,15 +86,22 @@ def invalid_sql(time: str, now: str, max_future: int) -> str:
 
     Parameters
     ----------
-    time, now
-        Expressions of bigint microseconds.
+    time
+        Expression of bigint microseconds.
+    now
+        Expression of the clock in bigint microseconds, a constant of the micro-batch.
     max_future
         As for `classify`.
+
+    Spark writes constant numbers into the code that it generates. With a clock in it, the code would be
+    compiled anew for every micro-batch, and mostly be run by Java's interpreter. Constant arrays are only
+    referred to, so the clock is put into one, and taken out at a place that Spark cannot know to be 0.
     """
+    clock = f"array({now})[pmod({time}, 1)]"
     tests = {
         Validity.NULL: f"{time} IS NULL",
         Validity.RANGE: f"{time} <= {-FAR} OR {time} >= {FAR}",
-        Validity.FUTURE: f"{time} > {now} + {max_future}",
+        Validity.FUTURE: f"{time} > {clock} + {max_future}",
     }
     return "CASE " + " ".join(f"WHEN {tests[kind]} THEN '{kind.words}'" for kind in sorted(tests)) + " END"
 

@@ -150,12 +150,13 @@ class Supervised:
         self.query.stop()
 
     def progress(self) -> list[StreamingQueryProgress]:
-        """What Spark tells of the last micro-batches."""
-        found = self.query.recentProgress
-        at = str(found[-1]["timestamp"]) if found else ""
-        if at != self._heard[1]:
-            self._heard = self._clock(), at
-        return found
+        """What Spark tells of the last micro-batches; nothing if it has told that before."""
+        last = self.query.lastProgress
+        at = "" if last is None else str(last["timestamp"])
+        if at == self._heard[1]:
+            return []
+        self._heard = self._clock(), at
+        return self.query.recentProgress
 
     def trouble(self) -> str | None:
         """What keeps the query from getting ahead, as far as that is known."""

@@ -33,6 +33,10 @@ class Query:
             {"batchId": self.batches, "timestamp": "", "durationMs": {"latestOffset": 1}}
         )
 
+    @property
+    def lastProgress(self) -> dict[str, object]:  # noqa: N802  Spark's name
+        return self.recentProgress[-1]
+
     def exception(self) -> PySparkException | None:
         return self.error
 

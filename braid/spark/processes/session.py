@@ -75,6 +75,8 @@ _SESSION = {
     ),
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.minBatchesToRetain": "10",
+    # Whenever something is new, the driver gets all that Spark keeps, as JSON.
+    "spark.sql.streaming.numRecentProgressUpdates": "32",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
     # One file per task: a chunk must not mix files, which may be hours apart in event time.
