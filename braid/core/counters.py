@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
-from operator import add
+from operator import add, sub
 from typing import NamedTuple, TypeVar
 
 from braid.core.errors import StateError
@@ -95,8 +95,9 @@ class InputCounters:
     late: int = _number("Rows taken in when a part of their window had left memory.")
     inert: int = _number("Rows that cannot match anything, such as those with a NULL key.")
     invalid: int = _number("Rows without a valid event time.")
-    decided: int = _number("Rows whose time has passed: no further match can come.")
-    unmatched: int = _number("Rows that ended without a match.")
+    decided: int = _number("Rows that are done with: no further match can come. Each row once.")
+    matched: int = _number("Rows decided that had a match; only of inputs of which that is known.")
+    unmatched: int = _number("Rows decided without a match; only of inputs of which that is known.")
     padded_early: int = _number("Rows padded after a wait by the wall clock.")
     lost: dict[str, int] = _by_key("Rows that lost a possible match or could not take part, by reason.")
     pending: int = _number("Rows held.", Kind.GAUGE)
@@ -113,6 +114,12 @@ class InputCounters:
         """Say in which blocks the rows held are, in the order in which they were taken in."""
         self.blocks = len(blocks)
         self.oldest = blocks[0].commit if blocks else None
+
+    @property
+    def match_rate(self) -> float | None:
+        """Share of the rows decided that had a match; None if there are none, or it is not known of them."""
+        known = self.matched + self.unmatched
+        return self.matched / known if known > 0 else None
 
 
 @dataclass(slots=True)
@@ -171,6 +178,11 @@ def merge(parts: Iterable[Counters]) -> Counters:
     for part in parts:
         total = _merged(total, part)
     return total
+
+
+def difference(later: Counters, earlier: Counters) -> Counters:
+    """What has been counted between two moments, given what adds up until each of them."""
+    return _difference(later, earlier)
 
 
 def declared() -> list[Declared]:
@@ -268,6 +280,39 @@ _MERGES: dict[Merge, Callable[..., object]] = {
     Merge.LEAST_BY_KEY: _least_by_key,
     Merge.BY_INPUT: _by_input_name,
 }
+
+
+def _elementwise_less(later: list[int], earlier: list[int]) -> list[int]:
+    return [a - b for a, b in zip(later, earlier, strict=True)] if earlier else later
+
+
+def _less_by_key(later: dict[str, int], earlier: dict[str, int]) -> dict[str, int]:
+    return {key: count - earlier.get(key, 0) for key, count in later.items()}
+
+
+def _less_by_input(
+    later: dict[str, InputCounters], earlier: dict[str, InputCounters]
+) -> dict[str, InputCounters]:
+    nothing = InputCounters()
+    return {name: _difference(counted, earlier.get(name, nothing)) for name, counted in later.items()}
+
+
+_DIFFERENCES: dict[Merge, Callable[..., object]] = {
+    Merge.SUM: sub,
+    Merge.ELEMENTWISE: _elementwise_less,
+    Merge.SUM_BY_KEY: _less_by_key,
+    Merge.BY_INPUT: _less_by_input,
+}
+"""Inverses of the merges of what adds up over micro-batches."""
+
+
+def _difference(later: _Record, earlier: _Record) -> _Record:
+    left = type(later)()
+    for each in fields(later):
+        if each.metadata["kind"] == Kind.COUNTER:
+            how = _DIFFERENCES[each.metadata["merge"]]
+            setattr(left, each.name, how(getattr(later, each.name), getattr(earlier, each.name)))
+    return left
 
 
 def _merged(one: _Record, two: _Record) -> _Record:

@@ -184,11 +184,16 @@ class Stepper:
         return write_file(category, direct.stage, batches, direct.chunk_rows).to_json()
 
     def _counts(self, shard: int, output: Output) -> Counters:
-        """Counters of a step; of an input that all shards read whole, the first one counts the rows."""
+        """Counters of a step; of an input that all shards read whole, the first one counts the rows.
+
+        Which of those rows have had a match no shard knows, unless it is the only one.
+        """
         whole = self._config.operator.whole
-        if whole is not None and shard > 0:
+        if whole is not None and len(self._config.ranges) > 1:
             counted = output.counts.inputs[whole]
-            output.counts.inputs[whole] = InputCounters(held=counted.held, oldest=counted.oldest)
+            counted.matched = counted.unmatched = 0
+            if shard > 0:
+                output.counts.inputs[whole] = InputCounters(held=counted.held, oldest=counted.oldest)
         return output.counts
 
     def _listed(self, shard: int, output: Output) -> pa.Table:

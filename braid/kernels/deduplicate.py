@@ -110,7 +110,7 @@ class DeduplicateShard:
         schema = self._spec.output_schema({INPUT: self._source.schema(INPUT)})
         rows_out = pa.table([self._store.take(name, kept) for name in schema.names], schema=schema)
         self._forget(time)
-        counted.decided = int(np.count_nonzero(decided))
+        counted.decided = int(np.count_nonzero(decided)) + counted.invalid + counted.late
         counted.pending = int(np.count_nonzero(self._flags != GONE))
         counted.hold(self._store.ids)
         return Output(rows_out, lost.table(), counts)

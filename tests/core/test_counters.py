@@ -15,6 +15,7 @@ from braid.core.counters import (
     Kind,
     Merge,
     declared,
+    difference,
     from_json,
     merge,
     to_json,
@@ -104,6 +105,13 @@ def test_gauges_and_timings_do_not_add_up_over_micro_batches() -> None:
         matches=1, epoch=2, join_ms=3.5, inputs={"left": InputCounters(rows=4, pending=5, stream_time=6)}
     )
     assert counted.cumulative() == Counters(matches=1, inputs={"left": InputCounters(rows=4)})
+
+
+@given(COUNTERS, COUNTERS)
+def test_a_difference_is_what_was_added(one: Counters, two: Counters) -> None:
+    earlier, more = one.cumulative(), two.cumulative()
+    later = merge([earlier, more])
+    assert merge([earlier, difference(later, earlier)]) == later
 
 
 def test_every_figure_says_what_it_means() -> None:

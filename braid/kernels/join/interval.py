@@ -284,6 +284,7 @@ class _Work:
         old = chosen.left < self._first_new[Side.LEFT]
         left.discard(chosen.left[old])
         left.flags[chosen.left] |= GONE
+        self._end(Side.LEFT, chosen.left)
 
     def _emit_choices(self, chosen: Candidates) -> None:
         """Emit pairs whose right rows are given by address."""
@@ -330,8 +331,8 @@ class _Work:
             new = self._new[side]
             self._counts.inputs[side].inert += len(new.inert)
             self._counts.inputs[side].invalid += len(new.invalid)
-            self._pad(side, new.inert)
-            self._pad(side, new.invalid)
+            self._end(side, new.inert)
+            self._end(side, new.invalid)
             if not spec.type.pads(side):
                 self._lose(side, Loss.INVALID_TIME, new.invalid)
 
@@ -360,9 +361,19 @@ class _Work:
             self._emit_choices(Candidates(chosen, buffer.times[chosen], *values))
         if side is Side.LEFT and self._spec.consume:
             self._consume(rows)
-        unmatched = rows[buffer.flags[rows] & MATCHED == 0]
-        self._counts.inputs[side].decided += len(rows)
-        self._pad(side, unmatched)
+        # What has come out padded after its wait was decided then.
+        self._end(side, rows[buffer.flags[rows] & PADDED == 0])
+
+    def _end(self, side: Side, rows: Ints) -> None:
+        """Count rows that nothing more comes of, each once, and pad those without a match."""
+        counted, flags = self._counts.inputs[side], self._buffers[side].flags
+        unmatched = rows[flags[rows] & MATCHED == 0]
+        counted.decided += len(rows)
+        if side in self._spec.remembered:
+            counted.matched += len(rows) - len(unmatched)
+            counted.unmatched += len(unmatched)
+        if len(unmatched) and self._spec.type.pads(side):
+            self._emitter.padded(side, self._buffers[side].store, unmatched)
 
     def _consume(self, rows: Ints) -> None:
         """Let left rows choose among the right rows that nobody has chosen before them."""
@@ -391,6 +402,7 @@ class _Work:
             left.flags[chosen.left] |= MATCHED
             right.flags[chosen.right] |= MATCHED
             right.discard(chosen.right)
+            self._end(Side.RIGHT, chosen.right)
 
     def pad_waiting(self) -> None:
         """Pad unmatched rows that have waited for long enough by the wall clock."""
@@ -408,13 +420,8 @@ class _Work:
             rows = np.concatenate([np.empty(0, np.int64), *due])
             rows = rows[(buffer.flags[rows] == 0) & (buffer.times[rows] >= buffer.floor)]
             self._counts.inputs[side].padded_early += len(rows)
-            self._pad(side, rows)
+            self._end(side, rows)
             buffer.flags[rows] |= MATCHED | PADDED
-
-    def _pad(self, side: Side, rows: Ints) -> None:
-        self._counts.inputs[side].unmatched += len(rows)
-        if len(rows) and self._spec.type.pads(side):
-            self._emitter.padded(side, self._buffers[side].store, rows)
 
     def _evict(self, side: Side, rows: Ints) -> None:
         buffer = self._buffers[side]

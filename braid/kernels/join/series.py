@@ -180,7 +180,7 @@ class _Work:
             self._lose(side, Loss.INVALID_TIME, parsed.invalid)
         self._lose(side, Loss.LATE, rows[late])
         for which in (parsed.inert, parsed.invalid, rows[late]):
-            self._pad(side, which)
+            self._end(side, which)
 
     def _lose(self, side: Side, loss: Loss, rows: Ints) -> None:
         if len(rows):
@@ -292,7 +292,7 @@ class _Work:
         needed = order.time[mine] + self._within
         due = (self._after[other] > needed) & ~((self._before[other] > needed) & old[mine])
         index = order.index[mine[due]]
-        self._pad(side, np.sort(series.rows[index[~series.matched[index]]]))
+        self._end(side, np.sort(series.rows[index[~series.matched[index]]]))
 
     # -- one partner per left row -----------------------------------------------------------------
 
@@ -325,9 +325,10 @@ class _Work:
             needed = np.maximum(needed, np.maximum(know_previous, know_following))
         seen = old[mine] & np.where(chosen >= 0, old[chosen], True)
         due = (self._after[Side.RIGHT] >= needed) & ~((self._before[Side.RIGHT] >= needed) & seen)
+        found_one = int(np.count_nonzero(due & (chosen >= 0)))
+        self._counts.matches += found_one
+        self._count_decided(Side.LEFT, found_one, int(np.count_nonzero(due)) - found_one)
         due &= (chosen >= 0) | spec.type.pads(Side.LEFT)
-        self._counts.matches += int(np.count_nonzero(due & (chosen >= 0)))
-        self._counts.inputs[Side.LEFT].unmatched += int(np.count_nonzero(due & (chosen < 0)))
         self._append(
             self._rows(order, Side.LEFT, mine[due]),
             *(self._rows(order, Side.RIGHT, found[due]) for found in (chosen, previous, following)),
@@ -361,6 +362,9 @@ class _Work:
         for side in Side:
             which = np.zeros(len(self._series[side].rows), np.bool_)
             which[order.index[kept & order.of(side)]] = True
+            if self._spec.mode.symmetric:
+                # A record that has a partner may get another one for as long as it is kept.
+                self._count_decided(side, int(np.count_nonzero(self._series[side].matched & ~which)), 0)
             self._series[side].keep(which)
 
     def _is_last(self, order: Merged, mine: Ints, horizon: int) -> Mask:
@@ -376,11 +380,19 @@ class _Work:
         rows[found] = self._series[side].rows[order.index[positions[found]]]
         return rows
 
-    def _pad(self, side: Side, rows: Ints) -> None:
-        self._counts.inputs[side].unmatched += len(rows)
+    def _end(self, side: Side, unmatched: Ints) -> None:
+        """Count rows that have ended without a match, and pad them."""
+        self._count_decided(side, 0, len(unmatched))
         if self._spec.type.pads(side):
-            none = np.full(len(rows), -1)
-            self._append(*((rows, none) if side is Side.LEFT else (none, rows)))
+            none = np.full(len(unmatched), -1)
+            self._append(*((unmatched, none) if side is Side.LEFT else (none, unmatched)))
+
+    def _count_decided(self, side: Side, matched: int, unmatched: int) -> None:
+        if side in self._spec.remembered:
+            counted = self._counts.inputs[side]
+            counted.decided += matched + unmatched
+            counted.matched += matched
+            counted.unmatched += unmatched
 
     def _append(
         self, left: Ints, right: Ints, previous: Ints | None = None, following: Ints | None = None

@@ -134,6 +134,11 @@ class JoinSpec:
             sides.append(Side.RIGHT)
         return tuple(sides)
 
+    @property
+    def remembered(self) -> tuple[Side, ...]:
+        """Sides of which it is known, in the end, which rows have had a match."""
+        return (Side.LEFT, Side.RIGHT) if self.consume or self.type.pads(Side.RIGHT) else (Side.LEFT,)
+
     def columns(self, side: Side) -> tuple[str, ...]:
         """All payload columns that the join reads of `side`: output, keys and residual operands."""
         names = [c.column for c in self.output if c.side is side]
@@ -202,6 +207,11 @@ class SeriesSpec:
                 hint="swap the two sides and use LEFT, or use TIMESERIES JOIN",
             )
         object.__setattr__(self, "key_columns", tuple(f"{KEY}{i}" for i in range(self.keys)))
+
+    @property
+    def remembered(self) -> tuple[Side, ...]:
+        """As for `JoinSpec`."""
+        return tuple(filter(self.type.pads, Side)) if self.mode.symmetric else (Side.LEFT,)
 
     def columns(self, side: Side) -> tuple[str, ...]:
         """All payload columns that the join reads of `side`."""

@@ -177,6 +177,17 @@ class Case:
                 )
             )
 
+    def check_decided(self) -> None:
+        """In the end every row is decided, once; where matches are remembered, they are those emitted."""
+        for place, (side, blocks) in enumerate(((Side.LEFT, self.left), (Side.RIGHT, self.right))):
+            counted, rows = self.counts.input(side), sum(map(len, blocks))
+            matched = len({pair[place] for pair in self.pairs if None not in pair})
+            if side not in self.spec.remembered:
+                assert (counted.matched, counted.unmatched, counted.match_rate) == (0, 0, None)
+                continue
+            assert (counted.decided, counted.matched, counted.unmatched) == (rows, matched, rows - matched)
+            assert counted.match_rate == (matched / rows if rows else None)
+
     def lost_rows(self, reason: str) -> int:
         """Rows of both sides that were counted as lost for a reason."""
         return sum(counted.lost.get(reason, 0) for counted in self.counts.inputs.values())

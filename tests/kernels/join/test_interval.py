@@ -15,6 +15,7 @@ from tests.kernels.join.strategies import cases
 def test_drained_output_is_the_sql_join(case: Case) -> None:
     assert case.run().pairs == expected(case)
     assert case.counts.lost_matches == 0
+    case.check_decided()
 
 
 @given(cases(types=(JoinType.LEFT, JoinType.INNER), late=frozenset({Side.LEFT})))

@@ -48,6 +48,7 @@ def one_to_one(case: Case) -> Counter[tuple[object, object]]:
 def test_consume_matches_each_row_at_most_once_in_order_of_time(case: Case) -> None:
     case.spec = dataclasses.replace(case.spec, consume=True)
     assert case.run().pairs == one_to_one(case)
+    case.check_decided()
 
 
 def row(id_: int, time: int) -> dict[str, object]:
@@ -74,6 +75,13 @@ def test_padding_after_a_wall_clock_wait_counts_later_matches() -> None:
     assert third.counts.matches_after_padding == 1
     last = join.step(two_sided([], [], MAX_TIME, MAX_TIME, wall_time=700))
     assert last.rows.num_rows == 0
+    left = [output.counts.inputs["left"] for output in (first, second, third, last)]
+    assert [(one.decided, one.matched, one.unmatched) for one in left] == [
+        (0, 0, 0),
+        (1, 0, 1),
+        (0, 0, 0),
+        (1, 1, 0),
+    ]
 
 
 def test_steps_report_the_least_carried_time_that_is_still_buffered() -> None:

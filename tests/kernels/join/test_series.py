@@ -71,6 +71,7 @@ def expected(case: Case) -> Counter[tuple[object, object]]:
 @settings(max_examples=100)
 def test_drained_output_is_what_window_functions_give(case: Case) -> None:
     assert case.run().pairs == expected(case)
+    case.check_decided()
 
 
 def test_the_published_example() -> None:
