@@ -10,11 +10,13 @@ import pyarrow as pa
 
 from braid.core.errors import LogError
 from braid.core.times import now_micros
-from braid.log import retention
+from braid.log import compaction, retention
+from braid.log.compaction import Compacted, CompactionConfig
 from braid.log.layout import CATEGORY_FILE, commit_path, data_path
 from braid.log.reader import Reader
 from braid.log.records import FileEntry, Origin, seal_commit
 from braid.log.schema import Settings
+from braid.log.statistics import CategoryStatistics, measure
 from braid.log.storage import Storage
 from braid.log.writer import CHUNK_ROWS, write_file
 
@@ -28,7 +30,8 @@ class Category:
         self.name = name
         self.storage = storage
         self.settings = settings
-        self._known = settings.first - 1
+        self._known = settings.covered
+        self._stored = b""
 
     @property
     def schema(self) -> pa.Schema:
@@ -61,8 +64,17 @@ class Category:
         return self.settings.removed_max_time
 
     def refresh(self) -> None:
-        """Look at the settings again: others may have added columns or removed commits."""
-        self.settings = load(self.storage)
+        """Look at the settings again: others may have added columns, or removed or compacted commits."""
+        stored = self.storage.read(CATEGORY_FILE)
+        if stored != self._stored:
+            self.settings = Settings.unseal(stored, self.storage.full(CATEGORY_FILE))
+            self._stored = stored
+
+    def replace_settings(self, settings: Settings) -> None:
+        """Store other settings; the caller holds the lock of the storage."""
+        stored = settings.seal()
+        self.storage.replace(CATEGORY_FILE, stored)
+        self.settings, self._stored = settings, stored
 
     def reader(self) -> Reader:
         """A new reader, with caches of its own."""
@@ -71,12 +83,13 @@ class Category:
     def latest(self) -> int:
         """The newest commit, or `first - 1` if there is none; takes as long after a million commits."""
         while True:
-            start = max(self._known, self.first - 1)
-            self._known = _gallop(lambda n: self.storage.exists(commit_path(n)), start)
-            # Retention may have removed commits that the search started from; `first` then tells.
+            start = max(self._known, self.settings.covered)
+            found = _gallop(lambda n: self.storage.exists(commit_path(n)), start)
+            # Commits that the search started from may have been removed or compacted; the settings then tell.
             self.refresh()
-            if self._known >= self.first - 1:
-                return self._known
+            if found >= self.settings.covered:
+                self._known = found
+                return found
 
     def publish(
         self,
@@ -106,10 +119,9 @@ class Category:
         origin
             Of a category with many writers: which one this is, and its own number of the commit.
         """
-        self.refresh()  # a copy that has not heard of retention would take a removed commit for a new one
-        if commit < self.first or self.storage.exists(commit_path(commit)):
+        if self.storage.exists(commit_path(commit)) or self._overtaken(commit):
             return False
-        if commit > self.first and not self.storage.exists(commit_path(commit - 1)):
+        if commit > self.settings.covered + 1 and not self.storage.exists(commit_path(commit - 1)):
             latest = self.latest()
             if commit <= latest:
                 return False
@@ -127,7 +139,18 @@ class Category:
                 )
         now = now_micros() if wall_time is None else wall_time
         record = seal_commit(commit, entries, watermarks, now, order, origin)
-        return self.storage.create(commit_path(commit), record)
+        if not self.storage.create(commit_path(commit), record):
+            return False
+        if self._overtaken(commit):
+            # Another one had the number, and its record was compacted after we had looked for it.
+            self.storage.remove(commit_path(commit))
+            return False
+        return True
+
+    def _overtaken(self, commit: int) -> bool:
+        """Whether a commit has been removed or compacted. Ask after having missed its record, not before."""
+        self.refresh()
+        return commit <= self.settings.covered
 
     def append(
         self,
@@ -168,6 +191,26 @@ class Category:
         The grace period must be longer than any write takes, from a file's last byte to its commit.
         """
         return retention.sweep(self, grace_seconds, time.time())
+
+    def compact(self, config: CompactionConfig, now: int) -> Compacted:
+        """Do the next piece of compaction, if there is any; call again until nothing was done.
+
+        Old commits become segments, and small segments larger ones; what they hold, and how it is read, stays
+        the same. Others may read, write and compact meanwhile: of two who do the same work, one wins. A call
+        copies at most about `config.piece_bytes` of commits, or `config.segment_bytes` of segments.
+
+        Parameters
+        ----------
+        config
+            When to compact what.
+        now
+            Wall-clock time in microseconds, which commits are old or young by.
+        """
+        return compaction.compact(self, config, now)
+
+    def statistics(self) -> CategoryStatistics:
+        """How large the category is. Lists files, and reads the records of commits that are in no segment."""
+        return measure(self)
 
 
 def load(storage: Storage) -> Settings:

@@ -13,6 +13,7 @@ CATEGORY_FILE = "category.json"
 LOCK_FILE = ".lock"
 COMMITS = "commits"
 DATA = "data"
+SEGMENTS = "segments"
 TEMP_PREFIX = ".tmp-"
 """Files that start with this were never published; a sweep removes them once they are old."""
 
@@ -47,6 +48,11 @@ def commit_number(filename: str) -> int | None:
 def data_path(file: str) -> str:
     """Path of a data file, relative to its category."""
     return f"{DATA}/{file}"
+
+
+def segment_path(file: str) -> str:
+    """Path of a segment, relative to its category."""
+    return f"{SEGMENTS}/{file}"
 
 
 def shard_boundaries(shards: int) -> npt.NDArray[np.int64]:

@@ -2,39 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from braid.core.columns import HASH
+from braid.core.columns import HASH, TIME
 from braid.core.errors import CorruptError, LogError, SchemaError
-from braid.log.layout import MAGIC_LENGTH, commit_path, data_path
-from braid.log.records import Block, Chunk, Commit, FileEntry
-from braid.log.sealed import checksum
-from braid.log.storage import Storage, naming
+from braid.log.data_file import DataFile
+from braid.log.layout import commit_path
+from braid.log.lru import Lru
+from braid.log.records import Block, Chunk, Commit
+from braid.log.segment_file import SegmentFile
+from braid.log.segments import SegmentEntry
 from braid.log.timeindex import TimeIndex
 
 if TYPE_CHECKING:
     from braid.log.category import Category
 
-COMMITS_KEPT = 1024
-FILES_KEPT = 1024
+COMMITS_KEPT = 256
+FILES_KEPT = 128
+SEGMENTS_KEPT = 256
 BLOCKS_KEPT = 256
-"""What a reader keeps at hand. Files are maps without a descriptor, and blocks are views of them."""
+"""What a reader keeps at hand. Files are maps without a descriptor, of which a process can have 65,530; large
+blocks are views of them, and keep them mapped for as long as somebody has such a block."""
+
+Found = TypeVar("Found")
+Ints = npt.NDArray[np.int64]
 
 
 class Reader:
-    """Reads one category; keeps recent commits, open files and blocks. Threads may share it."""
+    """Reads one category; keeps recent commits, open files and blocks. Threads may share it.
+
+    Its view of the category may be old: records and files may have been compacted since, and then are gone.
+    Whatever misses one looks at the settings again and finds the same rows in a segment.
+    """
 
     def __init__(self, category: Category) -> None:
         self.category = category
-        self._commit = lru_cache(COMMITS_KEPT)(self._load)
-        self._file = lru_cache(FILES_KEPT)(self._open)
-        self._block = lru_cache(BLOCKS_KEPT)(self._decode)
+        self._commits = Lru[int, Commit](COMMITS_KEPT)
+        self._files = Lru[tuple[int, str], DataFile](FILES_KEPT)
+        self._segments = Lru[SegmentEntry, SegmentFile](SEGMENTS_KEPT)
+        self._blocks = Lru[tuple[int, str, int], pa.RecordBatch](BLOCKS_KEPT)
+        self._view = category.settings
         self._indexes: dict[str, TimeIndex] = {}
         self._indexing = Lock()
 
@@ -49,7 +62,7 @@ class Reader:
 
     def commit(self, commit: int) -> Commit:
         """A commit by number, its record verified."""
-        return self._commit(commit)
+        return self._commits.get(commit, lambda: self._whole(lambda: self._load(commit)))
 
     def poll(self, after: int, limit: int) -> list[Commit]:
         """The commits that follow `after`, oldest first, at most `limit`."""
@@ -97,29 +110,152 @@ class Reader:
     def overlapping(self, column: str, until: tuple[int, int], low: int, high: int) -> list[tuple[int, int]]:
         """Commit and chunk numbers, up to and including `until`, that may hold times within `[low, high]`.
 
-        Each commit record is looked at once; after that, a search costs a scan of four numbers per chunk.
+        Of a segment, its entry in the settings tells whether it is worth a look; outside of segments, each
+        commit record is looked at once, and then a search costs a scan of four numbers per chunk.
         """
-        with self._indexing:
-            index = self._indexes.setdefault(column, TimeIndex(column))
-            index.forget(self.first)
-            index.extend(self.commit(n) for n in range(index.next, until[0] + 1))
-            return index.overlapping(until, low, high)
+        self.refresh()
+        return self._whole(
+            lambda: [
+                *(
+                    chunk
+                    for entry in self._overlapping_segments(column, until, low, high)
+                    for chunk in self._segment(entry).overlapping(column, until, low, high)
+                ),
+                *self._overlapping_tail(column, until, low, high),
+            ]
+        )
+
+    def find(
+        self,
+        until: tuple[int, int],
+        hashes: Ints,
+        low: Ints,
+        high: Ints,
+        hash_range: tuple[int, int] | None = None,
+    ) -> list[tuple[tuple[int, int], Ints | None]]:
+        """Where rows with some hashes and event times may be: chunks in order, and rows in them.
+
+        Segments answer by binary search in their indexes, and name the rows. A chunk that is in no segment is
+        named as a whole, with None, if its times overlap.
+
+        Parameters
+        ----------
+        until
+            The last commit and chunk to look at.
+        hashes, low, high
+            Ascending hashes, each with the least and greatest event time that is asked for.
+        hash_range
+            What `read` will be called with, which rows are numbered for.
+        """
+        self.refresh()
+        return self._whole(lambda: self._find(until, hashes, low, high, hash_range))
+
+    def refresh(self) -> None:
+        """Look at the settings again, and let go of what has been removed or compacted."""
+        self.category.refresh()
+        settings = self.category.settings
+        if settings is self._view:
+            return
+        before, self._view = self._view, settings
+        if (before.first, before.segments) == (settings.first, settings.segments):
+            return
+        covered = settings.covered
+        self._commits.keep(lambda commit: commit >= settings.first)
+        self._files.keep(lambda key: key[0] > covered)
+        self._segments.keep(set(settings.segments).__contains__)
+        self._blocks.keep(lambda key: key[0] > covered)
 
     def rows(self, commit: int, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of a commit, chunk by chunk in arrival order; within a chunk they are sorted by hash."""
         for chunk in self.commit(commit).chunks:
             yield self.read(commit, chunk.index, columns=columns)
 
+    def _whole(self, attempt: Callable[[], Found]) -> Found:
+        """The result of an attempt to read something, tried again while others exchange what it needs."""
+        while True:
+            view = self.category.settings
+            try:
+                return attempt()
+            except CorruptError:
+                raise
+            except LogError:
+                self.refresh()
+                if self.category.settings is view:
+                    raise
+
     def _load(self, commit: int) -> Commit:
+        entry = self.category.settings.segment_of(commit)
+        if entry is not None:
+            return self._segment(entry).commit(commit)
         storage, path = self.category.storage, commit_path(commit)
         return Commit.unseal(storage.read(path), commit, storage.full(path))
 
-    def _open(self, commit: int, file: str) -> _DataFile:
-        return _DataFile(self.category.storage, self.commit(commit).files[file])
+    def _segment(self, entry: SegmentEntry) -> SegmentFile:
+        return self._segments.get(entry, lambda: SegmentFile(self.category.storage, entry))
+
+    def _block(self, commit: int, block: Block) -> pa.RecordBatch:
+        key = (commit, block.file, block.offset)
+        return self._blocks.get(key, lambda: self._whole(lambda: self._decode(commit, block)))
 
     def _decode(self, commit: int, block: Block) -> pa.RecordBatch:
-        file = self._file(commit, block.file)
-        return pa.ipc.read_record_batch(file.block(block), file.schema)
+        entry = self.category.settings.segment_of(commit)
+        if entry is not None:
+            return self._segment(entry).block(commit, block)
+        record = self.commit(commit).files[block.file]
+        file = self._files.get((commit, block.file), lambda: DataFile(self.category.storage, record))
+        return file.block(block)
+
+    def _overlapping_segments(
+        self, column: str, until: tuple[int, int], low: int, high: int
+    ) -> Iterator[SegmentEntry]:
+        for entry in self.category.settings.live_segments:
+            if entry.first > until[0]:
+                return
+            least, greatest = entry.times.get(column, (high + 1, low - 1))
+            if least <= high and greatest >= low:
+                yield entry
+
+    def _overlapping_tail(
+        self, column: str, until: tuple[int, int], low: int, high: int
+    ) -> list[tuple[int, int]]:
+        with self._indexing:
+            index = self._indexes.setdefault(column, TimeIndex(column))
+            index.forget(self.category.settings.covered + 1)
+            index.extend(self.commit(n) for n in range(index.next, until[0] + 1))
+            return index.overlapping(until, low, high)
+
+    def _find(
+        self,
+        until: tuple[int, int],
+        hashes: Ints,
+        low: Ints,
+        high: Ints,
+        hash_range: tuple[int, int] | None,
+    ) -> list[tuple[tuple[int, int], Ints | None]]:
+        if not len(hashes):
+            return []
+        found: list[tuple[tuple[int, int], Ints | None]] = []
+        limits = int(low.min()), int(high.max())
+        for entry in self._overlapping_segments(TIME, until, *limits):
+            segment = self._segment(entry)
+            if segment.footer.index is None:
+                found += [(chunk, None) for chunk in segment.overlapping(TIME, until, *limits)]
+                continue
+            for chunk, rows in segment.find(until, hashes, low, high):
+                first = 0 if hash_range is None else self._rows_below(*chunk, hash_range[0])
+                found.append((chunk, rows - first))
+        found += [(chunk, None) for chunk in self._overlapping_tail(TIME, until, *limits)]
+        return found
+
+    def _rows_below(self, commit: int, chunk: int, low: int) -> int:
+        """How many rows of a chunk have a hash below `low`."""
+        rows = 0
+        for block in self.commit(commit).chunks[chunk].blocks:
+            if block.hash_max is not None and block.hash_max < low:
+                rows += block.rows
+            elif block.hash_min is not None and block.hash_min < low:
+                rows += int(np.searchsorted(self._block(commit, block).column(HASH).to_numpy(), low))
+        return rows
 
     def _search(self, commit: int, chunk: Chunk, low: int, high: int) -> list[pa.RecordBatch]:
         parts = []
@@ -167,48 +303,3 @@ class Reader:
                 hint=f"existing columns: {', '.join(schema.names)}",
             )
         return schema
-
-
-class _DataFile:
-    """An open data file whose size, header and footer have been verified, and which verifies its blocks."""
-
-    def __init__(self, storage: Storage, entry: FileEntry) -> None:
-        self._where = storage.full(data_path(str(entry.file)))
-        self._map: pa.Buffer | None = None
-        self._verified: set[int] = set()
-        with naming(self._where, "open"):
-            self._source = storage.filesystem.open_input_file(self._where)
-            if self._source.size() != entry.size:
-                raise self._corrupt(f"the file has {self._source.size()} bytes, not the {entry.size} written")
-            if storage.local:
-                with pa.memory_map(self._where) as source:
-                    self._map = source.read_buffer()
-                self._source.close()
-        (length, header_sum), (offset, tail_sum) = entry.header, entry.tail
-        header, tail = self._bytes(0, length), self._bytes(offset, entry.size - offset)
-        self._verify(header, header_sum, "header")
-        self._verify(tail, tail_sum, "footer")
-        self.schema = pa.ipc.read_schema(header.slice(MAGIC_LENGTH))
-
-    def block(self, block: Block) -> pa.Buffer:
-        """The bytes of a block, verified: once if they are mapped, else each time they are fetched."""
-        found = self._bytes(block.offset, block.length)
-        if self._map is None or block.offset not in self._verified:
-            self._verify(found, block.checksum, f"block at byte {block.offset}")
-            self._verified.add(block.offset)
-        return found
-
-    def _bytes(self, offset: int, length: int) -> pa.Buffer:
-        if self._map is not None:
-            return self._map.slice(offset, length)
-        with naming(self._where, "read"):
-            return pa.py_buffer(self._source.read_at(length, offset))
-
-    def _verify(self, found: pa.Buffer, expected: int, what: str) -> None:
-        if checksum(memoryview(found)) != expected:
-            raise self._corrupt(f"the {what} does not have the checksum it was written with")
-
-    def _corrupt(self, what: str) -> CorruptError:
-        return CorruptError(
-            what, where=self._where, hint="the file was damaged or cut after it was written; restore a copy"
-        )

@@ -1,15 +1,23 @@
-"""Upkeep of a category: removing old commits, and files that no commit refers to."""
+"""Retention: removing old commits, and files that no commit refers to."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from braid.log.layout import CATEGORY_FILE, COMMITS, DATA, TEMP_PREFIX, commit_number, commit_path, data_path
+from braid.log.layout import (
+    COMMITS,
+    DATA,
+    SEGMENTS,
+    TEMP_PREFIX,
+    commit_number,
+    commit_path,
+    data_path,
+    segment_path,
+)
 
 if TYPE_CHECKING:
     from braid.log.category import Category
-    from braid.log.records import Commit
 
 
 def retain(category: Category, before_wall_time_us: int, needed_from: int) -> int:
@@ -22,39 +30,56 @@ def retain(category: Category, before_wall_time_us: int, needed_from: int) -> in
 def retire(category: Category, before_wall_time_us: int, needed_from: int) -> int:
     """Let nobody begin to read what `retain` would remove: move `first`, and leave the files to `clear`.
 
-    A reader may have looked at `first` just before and be about to read, so files go a while later.
+    A reader may have looked at `first` just before and be about to read, so files go a while later. Segments
+    go as a whole.
     """
     storage, reader = category.storage, category.reader()
     with storage.lock():
         last = category.latest()
-        old: list[Commit] = []
-        for number in range(category.first, min(last + 1, needed_from)):
+        settings = category.settings
+        first = settings.first
+        removed = dict(settings.removed_max_time)
+
+        def remember(column: str, time: int) -> None:
+            removed[column] = max(time, removed.get(column, time))
+
+        for segment in settings.live_segments:
+            if segment.last >= needed_from or segment.wall[1] >= before_wall_time_us:
+                break
+            first = segment.last + 1
+            for column, (_, time) in segment.times.items():
+                remember(column, time)
+        # Commits with files of their own come after all segments.
+        for number in range(first, min(last + 1, needed_from) if first > settings.covered else first):
             commit = reader.commit(number)
             if commit.wall_time >= before_wall_time_us:
                 break
-            old.append(commit)
-        if not old:
-            return 0
-        removed = dict(category.removed_max_time)
-        for commit in old:
+            first = number + 1
             for chunk in commit.chunks:
-                for name, stats in chunk.times.items():
+                for column, stats in chunk.times.items():
                     if stats.max is not None:
-                        removed[name] = max(stats.max, removed.get(name, stats.max))
-        settings = replace(category.settings, first=old[-1].id + 1, removed_max_time=removed)
-        storage.replace(CATEGORY_FILE, settings.seal())
-        category.settings = settings
-    return len(old)
+                        remember(column, stats.max)
+        if first > settings.first:
+            category.replace_settings(replace(settings, first=first, removed_max_time=removed))
+    return first - settings.first
 
 
 def clear(category: Category, below: int) -> int:
     """Remove the files of the commits before `below` that were retired; how many commits those were.
 
     Oldest first, and the record of a commit after its rows: what a crash leaves is still one run of commits
-    that ends at `below`, which the next call finds.
+    that ends at `below`, which the next call finds. A segment is no longer listed before its file goes.
     """
     storage, reader = category.storage, category.reader()
     below = min(below, category.first)
+    with storage.lock():
+        category.refresh()
+        settings = category.settings
+        segments = [segment for segment in settings.segments if segment.last < below]
+        if segments:
+            category.replace_settings(replace(settings, segments=settings.segments[len(segments) :]))
+    for segment in segments:
+        storage.remove(segment_path(segment.file))
     start = below
     while start and storage.exists(commit_path(start - 1)):
         start -= 1
@@ -62,26 +87,28 @@ def clear(category: Category, below: int) -> int:
         for file in reader.commit(number).files:
             storage.remove(data_path(file))
         storage.remove(commit_path(number))
-    return below - start
+    return below - start + sum(segment.commits for segment in segments)
 
 
 def sweep(category: Category, grace_seconds: float, now: float) -> list[str]:
-    """Remove data and temporary files that no commit refers to, and commits below `first`, once old."""
+    """Remove files that nothing refers to once they are old, and records of removed or compacted commits."""
     # List first: a file that is published after the listing is found in the commits read after it.
     listed = [file for file in category.storage.files() if now - file.modified > grace_seconds]
     reader = category.reader()
-    with category.storage.lock():  # so that retention does not take away the commits that are read here
+    with category.storage.lock():  # so that nobody takes away the commits that are read here
         last = category.latest()
-        commits = (reader.commit(number) for number in range(category.first, last + 1))
+        settings = category.settings
+        commits = (reader.commit(number) for number in range(settings.covered + 1, last + 1))
         live = {data_path(file) for commit in commits for file in commit.files}
+        live |= {segment_path(segment.file) for segment in settings.segments}
     removed = []
     for file in listed:
         folder, _, name = file.path.rpartition("/")
         number = commit_number(name) if folder == COMMITS else None
         if (
             name.startswith(TEMP_PREFIX)
-            or (folder == DATA and file.path not in live)
-            or (number is not None and number < category.first)
+            or (folder in (DATA, SEGMENTS) and file.path not in live)
+            or (number is not None and number <= settings.covered)
         ):
             category.storage.remove(file.path)
             removed.append(file.path)

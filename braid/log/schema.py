@@ -6,7 +6,7 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 import pyarrow as pa
 
@@ -14,6 +14,10 @@ from braid.core.columns import HASH, RAW_COLUMN
 from braid.core.errors import SchemaError
 from braid.log.layout import shard_boundaries
 from braid.log.sealed import FORMAT, check_format, seal, unseal
+from braid.log.segments import SegmentEntry, SegmentRecord, segment_of
+
+WITH_SEGMENTS = 2
+"""Format of the settings of a category with segments: older versions would not find the commits in them."""
 
 RAW_SCHEMA = pa.schema([pa.field(RAW_COLUMN, pa.string())])
 
@@ -24,6 +28,8 @@ class Settings:
 
     `first` is the oldest commit that retention has left, and `removed_max_time` the latest event time
     among the removed rows, per time column. Time columns may be named before the schema has them.
+    `segments` hold the oldest commits, in order and from `first` on without gaps; those before `first` are
+    retired, and listed until their files go.
     """
 
     schema: pa.Schema
@@ -32,11 +38,26 @@ class Settings:
     raw: bool
     first: int = 0
     removed_max_time: Mapping[str, int] = field(default_factory=dict)
+    segments: tuple[SegmentEntry, ...] = ()
+
+    @property
+    def covered(self) -> int:
+        """The last commit that has no record of its own any more: removed, or in a segment."""
+        return max(self.first - 1, self.segments[-1].last if self.segments else -1)
+
+    @property
+    def live_segments(self) -> tuple[SegmentEntry, ...]:
+        """The segments that are not retired."""
+        return tuple(entry for entry in self.segments if entry.first >= self.first)
+
+    def segment_of(self, commit: int) -> SegmentEntry | None:
+        """The segment that holds a commit, if one does."""
+        return segment_of(self.segments, commit)
 
     def seal(self) -> bytes:
         """The settings as they are stored."""
         record: _SettingsRecord = {
-            "format": FORMAT,
+            "format": WITH_SEGMENTS if self.segments else FORMAT,
             "columns": {column.name: str(column.type) for column in self.schema},
             "arrow_schema": base64.b64encode(self.schema.serialize()).decode(),
             "shards": self.shards,
@@ -45,13 +66,15 @@ class Settings:
             "first": self.first,
             "removed_max_time": dict(self.removed_max_time),
         }
+        if self.segments:
+            record["segments"] = [entry.pack() for entry in self.segments]
         return seal(record)
 
     @classmethod
     def unseal(cls, data: bytes, where: str) -> Settings:
         """The settings of a stored record."""
         record: _SettingsRecord = json.loads(unseal(data, where))
-        check_format(record["format"], where)
+        check_format(record["format"], where, FORMAT, WITH_SEGMENTS)
         return cls(
             pa.ipc.read_schema(pa.py_buffer(base64.b64decode(record["arrow_schema"]))),
             record["shards"],
@@ -59,6 +82,7 @@ class Settings:
             record["raw"],
             record["first"],
             record["removed_max_time"],
+            tuple(SegmentEntry.unpack(entry) for entry in record.get("segments", [])),
         )
 
 
@@ -71,6 +95,7 @@ class _SettingsRecord(TypedDict):
     raw: bool
     first: int
     removed_max_time: dict[str, int]
+    segments: NotRequired[list[SegmentRecord]]
 
 
 def declare(

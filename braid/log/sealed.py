@@ -10,7 +10,7 @@ import xxhash
 from braid.core.errors import CorruptError, LogError
 
 FORMAT = 1
-"""Version of all records; each has it as `format`."""
+"""Version of records, unless they say otherwise; each has it as `format`."""
 
 _HEAD = b'{"checksum": "'
 _MIDDLE = b'", "record": '
@@ -41,11 +41,12 @@ def unseal(data: bytes, where: str) -> bytes:
     return body
 
 
-def check_format(found: object, where: str) -> None:
-    """Raise `LogError` unless a record has the format that this version reads."""
-    if found != FORMAT:
+def check_format(found: object, where: str, *known: int) -> None:
+    """Raise `LogError` unless a record has a format that this version reads: `FORMAT` if none is given."""
+    known = known or (FORMAT,)
+    if found not in known:
         raise LogError(
-            f"the record has format {found!r}, but this version of Braid reads {FORMAT}",
+            f"the record has format {found!r}, but this version of Braid reads {', '.join(map(str, known))}",
             where=where,
             hint="use the version of Braid that wrote it, or a newer one",
         )

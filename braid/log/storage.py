@@ -50,6 +50,7 @@ class FileInfo:
 
     path: str
     modified: float
+    size: int
 
 
 @dataclass(frozen=True)
@@ -223,7 +224,7 @@ class Storage:
         with naming(self.root, "list"):
             found = self.filesystem.get_file_info(fs.FileSelector(self.root, recursive=True))
         return [
-            FileInfo(f.path[len(self.root) + 1 :], (f.mtime_ns or 0) / 1e9)
+            FileInfo(f.path[len(self.root) + 1 :], (f.mtime_ns or 0) / 1e9, f.size)
             for f in found
             if f.type == fs.FileType.File
         ]

@@ -15,10 +15,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from braid.log import Log, durable, write_file
+from braid.log import CompactionConfig, Log, durable, write_file
 from tests.log.samples import SCHEMA, rows
 
 WIDER = SCHEMA.append(pa.field("extra", pa.int8()))
+EAGER = CompactionConfig(min_age=0, keep_commits=0, min_commits=2, fanout=0)
+"""Compacts whenever it can."""
 STEPS = ("write", "sync", "link", "replace", "remove")
 """The functions of `durable`."""
 
@@ -52,6 +54,22 @@ def work(root: Path, acknowledge: Callable[[str], None], pulse: Callable[[], Non
     acknowledge("retained")
 
 
+def compacting(
+    root: Path, acknowledge: Callable[[str], None], pulse: Callable[[], None] = lambda: None
+) -> None:
+    """Publish, make segments of commits, and one of two segments, and remove that."""
+    category = Log(root).create("c", SCHEMA, shards=2)
+    for number in range(4):
+        category.publish(number, [write_file(category, "t", table(number).to_batches())], wall_time=0)
+        acknowledge(f"commit {number}")
+        if number % 2:
+            while category.compact(EAGER, now=1):
+                pulse()
+    category.retain(1, needed_from=4)
+    category.publish(4, [])
+    acknowledge("commit 4")
+
+
 def trap(turn: int, torn: bool) -> Callable[[], None]:
     """Kill this process at its durable step number `turn`, or halfway through the bytes of that step.
 
@@ -77,24 +95,25 @@ def trap(turn: int, torn: bool) -> Callable[[], None]:
     return wrap("pulse", lambda: None)
 
 
-def run(folder: Path, turn: int, torn: bool) -> int:
+def run(folder: Path, turn: int, torn: bool, what: Callable[..., None]) -> int:
     """Do the work in a child that is killed at a step; return the child's exit status."""
     folder.mkdir()
     child = os.fork()
     if child == 0:
         with (folder / "acknowledged").open("w", buffering=1) as promises:
             pulse = trap(turn, torn)
-            work(folder / "log", lambda what: print(what, file=promises, flush=True), pulse)
+            what(folder / "log", lambda what: print(what, file=promises, flush=True), pulse)
             os._exit(0)
     return os.waitpid(child, 0)[1]
 
 
 def main(folder: Path) -> None:
     table(0)  # makes Arrow load now what every child would load again
-    for kind in ("before", "within"):
-        turn = 0
-        while run(folder / f"{kind}-{turn:03d}", turn, kind == "within") != 0:
-            turn += 1
+    for what in (work, compacting):
+        for kind in ("before", "within"):
+            turn = 0
+            while run(folder / f"{what.__name__}-{kind}-{turn:03d}", turn, kind == "within", what) != 0:
+                turn += 1
 
 
 if __name__ == "__main__":

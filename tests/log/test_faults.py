@@ -16,7 +16,7 @@ import pytest
 
 import braid
 from braid.core.errors import BraidError, CorruptError, LogError
-from braid.log import Log, durable, write_file
+from braid.log import Log, Reader, durable, write_file
 from braid.log.layout import commit_path, data_path
 from tests.log import crashing, racing
 from tests.log.samples import Counting, everything, multiset, rows, typed
@@ -43,7 +43,8 @@ def test_a_writer_killed_at_any_step_leaves_all_published_commits_and_no_half_on
         cwd=repository,
         timeout=120,
     )
-    runs = sorted(memory_path.iterdir())
+    check_interrupted_compaction(memory_path)
+    runs = sorted(memory_path.glob("work-*"))
     assert len(runs) > 60
     for folder in runs:
         promised = (folder / "acknowledged").read_text().split("\n")[:-1]
@@ -62,6 +63,35 @@ def test_a_writer_killed_at_any_step_leaves_all_published_commits_and_no_half_on
         }
 
 
+def check_interrupted_compaction(runs: Path) -> None:
+    compacting = sorted(runs.glob("compacting-*"))
+    assert len(compacting) > 100
+    for folder in compacting:
+        promised = (folder / "acknowledged").read_text().split("\n")[:-1]
+        check_after_compacting(Log(folder / "log"), promised)
+        crashing.compacting(folder / "log", promised.append)
+        category = Log(folder / "log").open("c")
+        category.sweep(-60)
+        check_after_compacting(Log(folder / "log"), promised)
+        assert {f.path for f in category.storage.files()} == {"category.json", ".lock", commit_path(4)}
+
+
+def check_after_compacting(log: Log, promised: list[str]) -> None:
+    if log.categories() == []:
+        assert promised == []
+        return
+    category = log.open("c")
+    reader = category.reader()
+    last = reader.latest()
+    done = len({what for what in promised if what.startswith("commit")})
+    assert done - 1 <= last <= done
+    assert category.first in ((4,) if done == 5 else (0, 4) if done == 4 else (0,))
+    for number in range(category.first, min(last, 3) + 1):
+        found = pa.Table.from_batches(reader.rows(number))
+        assert multiset(found) == multiset(crashing.table(number))
+    assert [category.publish(number, []) for number in range(last + 1)] == [False] * (last + 1)
+
+
 def check_after_crash(log: Log, promised: list[str]) -> None:
     if "created" not in promised and log.categories() == []:
         return
@@ -78,12 +108,23 @@ def check_after_crash(log: Log, promised: list[str]) -> None:
         assert multiset(found) == multiset(crashing.table(number))
 
 
+def touch_all(reader: Reader) -> None:
+    """Read everything that there is to read, and look everything up."""
+    table = everything(reader)
+    until = (reader.latest(), 9)
+    hashes = np.sort(table["__hash"].to_numpy())
+    reader.find(until, hashes, np.zeros_like(hashes), np.full_like(hashes, 10**9))
+    reader.overlapping("__time", until, 0, 10**9)
+
+
 def test_every_flipped_byte_is_noticed(memory_path):
     log = Log(memory_path / "log")
     category = typed(log)
     for seed in range(3):
-        category.append(rows(400, seed), chunk_rows=150)
-    files = sorted(p for p in (memory_path / "log").rglob("*") if p.suffix in (".json", ".arrow"))
+        category.append(rows(400, seed), chunk_rows=150, wall_time=0)
+        if seed == 1:
+            category.compact(crashing.EAGER, now=1)
+    files = sorted(p for p in (memory_path / "log").rglob("*") if p.is_file() and p.name != ".lock")
     sizes = np.array([p.stat().st_size for p in files])
     rng = np.random.default_rng(7)
     noticed: dict[str, int] = {}
@@ -97,13 +138,13 @@ def test_every_flipped_byte_is_noticed(memory_path):
             file.write(bytes([byte ^ flip]))
             file.flush()
             with pytest.raises(CorruptError) as caught:
-                everything(log.open("app.left").reader())
+                touch_all(log.open("app.left").reader())
             assert path.name in str(caught.value)
             noticed[path.parent.name] = noticed.get(path.parent.name, 0) + 1
             file.seek(place)
             file.write(bytes([byte]))
     assert sum(noticed.values()) == 1000
-    assert set(noticed) == {"app.left", "commits", "data"}
+    assert set(noticed) == {"app.left", "commits", "data", "segments"}
     assert everything(log.open("app.left").reader()).num_rows == 1200
 
 

@@ -1,0 +1,400 @@
+"""Compaction changes which files there are, and nothing else."""
+
+from __future__ import annotations
+
+import copy
+import random
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from braid.core.times import DAY, SECOND
+from braid.log import CompactionConfig, Log, compaction, hash_rows, shard_range, write_file
+from braid.log.compaction import plan_merge
+from braid.log.records import Origin
+from tests.log.crashing import EAGER
+from tests.log.samples import SCHEMA, Counting, rows, typed
+
+NOW = 10**9
+
+
+def everything(reader):
+    """All that a reader tells, rows and records."""
+    last = reader.latest()
+    commits = [reader.commit(number) for number in range(reader.first, last + 1)]
+    return commits, [
+        (commit.id, chunk.index, reader.read(commit.id, chunk.index, hash_range=limits).to_pydict())
+        for commit in commits
+        for chunk in commit.chunks
+        for limits in (None, shard_range(1, 3))
+    ]
+
+
+def fill(category, commits: int, seed: int = 0, wall_time: int = 0) -> None:
+    rng = random.Random(seed)
+    for number in range(commits):
+        entries = [
+            write_file(category, f"task{task}", rows(rng.randint(0, 30), rng.getrandbits(32)).to_batches(), 8)
+            for task in range(rng.randint(0, 3))
+        ]
+        chunks = sum(len(entry.chunks) for entry in entries)
+        category.publish(
+            category.latest() + 1,
+            entries,
+            {"__time": number},
+            wall_time=wall_time + number,
+            order=rng.sample(range(chunks), chunks),
+            origin=Origin("someone", number),
+        )
+
+
+def files(category) -> int:
+    return len(category.storage.files())
+
+
+def compact_all(category, config=EAGER) -> int:
+    calls = 0
+    while category.compact(config, NOW):
+        calls += 1
+    return calls
+
+
+def test_everything_is_read_as_before_and_from_few_files(log, category):
+    fill(category, 20)
+    stale = category.reader()
+    before = everything(category.reader())
+    assert files(category) > 40
+    done = category.compact(EAGER, NOW)
+    assert (done.commits, done.files_after) == (20, 1)
+    assert files(category) == 3  # settings, lock, segment
+    assert done.files_before > 40
+    assert everything(log.open("app.left").reader()) == before
+    assert everything(stale) == before
+    fill(category, 20, seed=1)
+    before = everything(category.reader())
+    assert compact_all(category) == 2
+    assert files(category) == 3
+    assert everything(log.open("app.left").reader()) == before
+    assert everything(stale) == before
+    assert len(log.open("app.left").settings.segments) == 1
+
+
+def test_a_category_without_segments_is_what_it_was_before_there_were_any(category):
+    fill(category, 1)
+    assert b'"format":1,' in category.storage.read("category.json")
+    fill(category, 1)
+    compact_all(category)
+    assert b'"format":2,' in category.storage.read("category.json")
+
+
+@pytest.mark.parametrize(
+    ("young", "kept", "least", "left"),
+    [(0, 0, 2, 0), (4, 0, 2, 3), (0, 2, 2, 2), (0, 0, 11, 10), (9, 0, 2, 8)],
+)
+def test_young_and_new_commits_stay_as_they_are(category, young, kept, least, left):
+    fill(category, 10)
+    config = replace(EAGER, min_age=young, keep_commits=kept, min_commits=least)
+    category.compact(config, now=10)
+    assert category.latest() - category.settings.covered == left
+
+
+def test_a_call_takes_a_bounded_piece(category):
+    fill(category, 30)
+    assert category.compact(replace(EAGER, piece_commits=7), NOW).commits == 7
+    size = sum(entry.size for entry in category.reader().commit(7).files.values())
+    assert category.compact(replace(EAGER, piece_bytes=size or 1), NOW).commits == (1 if size else 2)
+
+
+def test_the_next_commit_is_found_and_replays_are_known(log, category):
+    stale = copy.deepcopy(category)
+    fill(category, 5)
+    compact_all(category)
+    for other in (stale, category, log.open("app.left")):
+        assert other.latest() == 4
+        assert [other.publish(number, []) for number in range(5)] == [False] * 5
+    assert stale.publish(5, [])
+    assert category.latest() == 5
+    assert category.append(rows(1)) == 6
+
+
+def test_a_number_that_was_compacted_while_it_was_published_is_not_taken_twice(category, monkeypatch):
+    """The record is looked for, then others publish and compact that commit, and only then it is created."""
+    late = copy.deepcopy(category)
+    create = type(late.storage).create
+
+    def overtaken(storage, path, data):
+        monkeypatch.undo()
+        fill(category, 4)
+        compact_all(category)
+        return create(storage, path, data)
+
+    monkeypatch.setattr(type(late.storage), "create", overtaken)
+    assert not late.publish(0, [], wall_time=77)
+    assert category.reader().commit(0).wall_time == 0
+    assert files(category) == 3
+
+
+def test_segments_are_removed_as_a_whole_and_exactly(category):
+    for time in (50, 90, 60, 70, 20, 30):
+        category.append(pa.table({"__hash": pa.array([1]), "__time": pa.array([time])}), wall_time=time)
+        if time in (90, 70):
+            category.compact(replace(EAGER, fanout=99), NOW)
+    assert [(s.first, s.last) for s in category.settings.segments] == [(0, 1), (2, 3)]
+    assert category.retain(90, 99) == 0
+    assert category.retain(91, 1) == 0
+    assert category.retain(91, 3) == 2
+    assert (category.first, category.removed_max_time) == (2, {"__time": 90})
+    assert category.retain(61, 99) == 0
+    assert category.retain(99, 5) == 3
+    assert (category.first, category.latest(), category.settings.segments) == (5, 5, ())
+    assert files(category) == 4
+    assert [b.to_pydict()["__time"] for b in category.reader().rows(5)] == [[30]]
+    assert category.sweep(-60) == []
+    assert category.append(rows(1)) == 6
+
+
+def test_retired_segments_stay_readable_until_they_are_cleared(log, category):
+    fill(category, 4)
+    category.compact(EAGER, NOW)
+    fill(category, 4, wall_time=50)
+    before = everything(category.reader())
+    reader = log.open("app.left").reader()
+    assert category.retire(51, needed_from=99) == 5
+    assert category.latest() == 7
+    assert (
+        everything(reader) != before
+    )  # it has looked at the log again, and begins at the first that is left
+    assert [reader.commit(number) for number in range(8)] == before[0]
+    assert reader.overlapping("__time", (7, 9), 0, 10**9)[0][0] >= 5
+    category.compact(EAGER, NOW)
+    fill(category, 3, wall_time=60)
+    assert category.clear(2) == 0
+    category.compact(replace(EAGER, fanout=99), NOW)
+    assert category.clear(99) == 5
+    assert [(s.first, s.last) for s in category.settings.segments] == [(5, 7), (8, 10)]
+    compact_all(category)
+    assert files(category) == 3
+    assert category.statistics().commits == 6
+
+
+def test_retention_that_is_faster_wins(category, monkeypatch):
+    fill(category, 6)
+    write = compaction.write_commits
+
+    def meanwhile(*arguments):
+        entry = write(*arguments)
+        category.retain(3, needed_from=99)
+        return entry
+
+    monkeypatch.setattr(compaction, "write_commits", meanwhile)
+    assert not category.compact(EAGER, NOW)
+    assert (category.first, category.latest()) == (3, 5)
+    assert category.sweep(-60) == []
+    assert len(everything(category.reader())[0]) == 3
+
+
+def test_of_two_who_compact_one_wins(log, category, monkeypatch):
+    fill(category, 6)
+    before = everything(category.reader())
+    other = log.open("app.left")
+    write = compaction.write_commits
+
+    def meanwhile(*arguments):
+        entry = write(*arguments)
+        monkeypatch.undo()
+        assert other.compact(EAGER, NOW)
+        return entry
+
+    monkeypatch.setattr(compaction, "write_commits", meanwhile)
+    assert not category.compact(EAGER, NOW)
+    assert files(category) == 3
+    assert everything(category.reader()) == before
+
+
+def test_a_sweep_leaves_segments_and_removes_what_failed_attempts_left(category, monkeypatch):
+    fill(category, 6)
+    before = everything(category.reader())
+    with monkeypatch.context() as crash:
+        crash.setattr(type(category.storage), "remove", lambda self, path: None)
+        compact_all(category)
+    orphan = category.storage.full("segments/0-5-failed.segment")
+    with open(orphan, "wb") as file:  # noqa: PTH123
+        file.write(b"half")
+    assert len(category.sweep(-60)) > 6
+    assert files(category) == 3
+    assert everything(category.reader()) == before
+
+
+def test_new_columns_and_old_blocks_in_one_segment(log, category):
+    category.append(rows(10), wall_time=0)
+    wider = log.create("app.left", SCHEMA.append(pa.field("extra", pa.int8())))
+    wider.append(rows(5).append_column("extra", pa.array([7] * 5, pa.int8())), wall_time=0)
+    compact_all(wider)
+    fill(wider, 2)
+    compact_all(wider)
+    reader = log.open("app.left").reader()
+    assert len(wider.settings.segments) == 1
+    assert reader.read(0, 0, columns=["extra"])["extra"].to_pylist() == [None] * 10
+    assert reader.read(1, 0)["extra"].to_pylist() == [7] * 5
+
+
+def test_raw_categories_and_other_filesystems_are_compacted_too(tmp_path):
+    counting = Counting(str(tmp_path))
+    remote = Log("log", counting.filesystem())
+    raw = remote.create("raw", raw=True)
+    for text in "abcdef":
+        raw.append(pa.table({"value": [text]}), wall_time=0)
+    compact_all(raw)
+    assert len(raw.storage.files()) == 2
+    assert [b["value"].to_pylist() for n in range(6) for b in raw.reader().rows(n)] == [[t] for t in "abcdef"]
+    category = typed(remote)
+    fill(category, 6)
+    before = everything(category.reader())
+    compact_all(category)
+    assert everything(remote.open("app.left").reader()) == before
+    assert everything(Log(tmp_path / "log").open("app.left").reader()) == before
+
+
+def test_statistics_tell_what_there_is(category):
+    empty = category.statistics()
+    assert (empty.commits, empty.rows, empty.oldest_wall_time, empty.times) == (0, 0, None, {})
+    for time in (50, 90, 60):
+        category.append(
+            pa.table({"__hash": pa.array([1, 2]), "__time": pa.array([time, None])}), wall_time=time
+        )
+    found = category.statistics()
+    assert (found.files, found.commits, found.rows, found.segments) == (7, 3, 6, 0)
+    assert (found.oldest_wall_time, found.newest_wall_time, found.times) == (50, 90, {"__time": (50, 90)})
+    compact_all(category)
+    later = category.statistics()
+    assert (later.files, later.segments) == (3, 1)
+    assert later.bytes == sum(f.size for f in category.storage.files())
+    assert replace(later, files=7, segments=0, bytes=found.bytes) == found
+
+
+# -- the plan ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sizes", "start"),
+    [
+        ([], None),
+        ([5], None),
+        ([1, 1, 1], None),
+        ([1, 1, 1, 1], 0),
+        ([9, 1, 1, 1, 1], 1),
+        ([100, 9, 9, 9], None),
+        ([100, 9, 9, 9, 1], 1),
+        ([100, 60, 30], None),
+        ([100, 60, 30, 10], 1),
+        ([100, 120], None),
+    ],
+)
+def test_what_is_merged(sizes, start):
+    assert plan_merge(CompactionConfig(segment_bytes=100, fanout=2), sizes) == start
+
+
+@pytest.mark.parametrize(("retention", "fanout"), [(None, 4), (30 * DAY, 4), (30 * DAY, 1)])
+def test_a_year_of_commits_in_few_files_and_few_copies(retention, fanout):
+    """A commit every half minute, from empty ones at night to large ones, cut into segments hour by hour."""
+    config = CompactionConfig(segment_bytes=1 << 28, fanout=fanout)
+    rng = np.random.default_rng(1)
+    segments: list[tuple[int, int]] = []  # bytes, newest wall time
+    written = arrived = most = 0
+    for hour in range(365 * 24):
+        load = 1 + np.sin(hour / 24 * 2 * np.pi)
+        size = int(rng.exponential(40 << 20) * load) + 1000
+        arrived += size
+        written += size
+        segments.append((size, hour * 3600 * SECOND))
+        while (start := plan_merge(config, [size for size, _ in segments])) is not None:
+            merged = sum(size for size, _ in segments[start:])
+            assert merged < config.segment_bytes + 64 * (40 << 20)
+            written += merged
+            segments[start:] = [(merged, segments[-1][1])]
+        if retention is not None:
+            segments = [s for s in segments if s[1] >= hour * 3600 * SECOND - retention]
+        most = max(most, len(segments))
+    held = arrived if retention is None else arrived * retention / (365 * DAY)
+    assert most < 3 * held / config.segment_bytes + 40
+    assert written < 6 * arrived
+
+
+def test_copies_grow_with_the_logarithm_of_the_size():
+    config = CompactionConfig(segment_bytes=1 << 60)
+    copies = []
+    for pieces in (100, 1000, 10_000):
+        sizes: list[int] = []
+        written = 0
+        for _ in range(pieces):
+            sizes.append(1)
+            written += 1
+            while (start := plan_merge(config, sizes)) is not None:
+                sizes[start:] = [sum(sizes[start:])]
+                written += sizes[-1]
+        assert len(sizes) < 6 * np.log2(pieces)
+        copies.append(written / pieces)
+    assert copies[2] - copies[1] < copies[1] - copies[0] + 1
+    assert copies[2] < 8
+
+
+# -- finding by hash --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_are_found_by_hash_and_time_wherever_they_are(log, category, seed):
+    """The index gives exactly the rows that a scan of segments gives, and all chunks of the tail in reach."""
+    rng = np.random.default_rng(seed)
+    for part in range(3):
+        fill(category, 7, seed=seed * 10 + part)
+        if part < 2:
+            category.compact(replace(EAGER, fanout=0 if seed % 2 else 99), NOW)
+    if seed % 2:
+        category.compact(replace(EAGER, min_commits=99), NOW)
+    reader = log.open("app.left").reader()
+    covered = log.open("app.left").settings.covered
+    assert covered == 13
+    keys = pa.array([f"key{k}" for k in rng.integers(0, 60, 20)])
+    hashes = np.sort(hash_rows([keys]))
+    low = rng.integers(0, 10**9, 20)
+    high = low + rng.integers(0, 10**9, 20)
+    until = (int(rng.integers(0, 21)), int(rng.integers(0, 4)))
+    for limits in (None, shard_range(1, 2), shard_range(3, 5)):
+        mine = np.ones(20, bool) if limits is None else (hashes >= limits[0]) & (hashes <= limits[1])
+        needles = list(zip(hashes[mine], low[mine], high[mine], strict=True))
+        found = reader.find(until, hashes[mine], low[mine], high[mine], limits)
+        assert [at for at, _ in found] == sorted(at for at, _ in found)
+        exact = {at: set(map(int, some)) for at, some in found if some is not None}
+        tail = {at for at, some in found if some is None}
+        assert all(commit <= covered for commit, _ in exact)
+        assert all(commit > covered for commit, _ in tail)
+        expected = {}
+        for number in range(21):
+            for chunk in reader.commit(number).chunks:
+                at = (number, chunk.index)
+                batch = reader.read(*at, hash_range=limits)
+                hits = {
+                    row
+                    for row, (h, t) in enumerate(
+                        zip(batch["__hash"].to_pylist(), batch["__time"].to_pylist(), strict=True)
+                    )
+                    if t is not None and any(h == n and a <= t <= b for n, a, b in needles)
+                }
+                if hits and at <= until:
+                    expected[at] = hits
+        assert exact == {at: hits for at, hits in expected.items() if at[0] <= covered}
+        assert tail >= {at for at in expected if at[0] > covered}
+
+
+def test_time_ranges_are_found_in_segments_and_behind_them(log, category):
+    fill(category, 12)
+    reader, plain = category.reader(), category.reader()
+    expected = plain.overlapping("__time", (11, 3), 10**8, 2 * 10**8)
+    category.compact(replace(EAGER, piece_commits=5), NOW)
+    category.compact(replace(EAGER, piece_commits=5, fanout=99), NOW)
+    assert category.settings.covered == 9
+    for each in (reader, plain, log.open("app.left").reader()):
+        assert each.overlapping("__time", (11, 3), 10**8, 2 * 10**8) == expected
+        assert each.overlapping("nothing", (11, 3), 10**8, 2 * 10**8) == []
