@@ -3,7 +3,8 @@
 Programs: `compile_text`, `compile_file`, `load_plan`, `explain`, `diff`. Nothing of these runs anything.
 Applications: `run` starts one and gives its `Application`; `status` shows those of a home, `running_plan`
 what one of them runs.
-Data: `publish` and `Publisher` append records, `read` and `read_batches` read rows, `categories` lists.
+Data: `publish`, `publish_file`, `publish_lines` and `Publisher` append records, `read` and `read_batches`
+read rows, `categories` lists.
 Lookup tables: `load_lookup`, `get_lookup`, `lookup_tables`.
 
 What is below (`braid.plan`, `braid.spark`, ...) may change without notice.
@@ -12,7 +13,16 @@ What is below (`braid.plan`, `braid.spark`, ...) may change without notice.
 from typing import TYPE_CHECKING
 
 from braid.api.applications import run, running_plan, status
-from braid.api.data import CategoryInfo, Publisher, categories, publish, read, read_batches
+from braid.api.data import (
+    CategoryInfo,
+    Publisher,
+    categories,
+    publish,
+    publish_file,
+    publish_lines,
+    read,
+    read_batches,
+)
 from braid.api.lookup import LookupInfo, get_lookup, load_lookup, lookup_tables
 from braid.api.programs import (
     FORMATS,
@@ -48,6 +58,8 @@ __all__ = [
     "load_plan",
     "lookup_tables",
     "publish",
+    "publish_file",
+    "publish_lines",
     "read",
     "read_batches",
     "run",

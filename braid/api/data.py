@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
 from types import TracebackType
+from typing import BinaryIO
 
 import pyarrow as pa
 
 from braid.core.columns import HASH, RAW_COLUMN
 from braid.core.errors import LogError, SchemaError
+from braid.core.json_lines import json_text, line_batches
 from braid.home.paths import Home, HomeLike
 from braid.log.category import Category
 from braid.log.reader import Reader
@@ -45,7 +48,7 @@ class Publisher:
         self._category = _raw_category(Home.at(home), category)
         self._batch_rows = batch_rows
         self._batch_seconds = batch_seconds
-        self._waiting: list[str] = []
+        self._waiting: list[Record] = []
         self._since = time.monotonic()
         self.rows = 0
 
@@ -53,14 +56,14 @@ class Publisher:
         """Add a record: a JSON text of one line, or a mapping."""
         if not self._waiting:
             self._since = time.monotonic()
-        self._waiting.append(record if isinstance(record, str) else json.dumps(record))
+        self._waiting.append(record)
         if len(self._waiting) >= self._batch_rows or time.monotonic() - self._since >= self._batch_seconds:
             self.flush()
 
     def flush(self) -> None:
         """Make everything that was sent durable and visible."""
         if self._waiting:
-            self._category.append(pa.table({RAW_COLUMN: pa.array(self._waiting, pa.string())}))
+            self._category.append(_table(self._waiting))
             self.rows += len(self._waiting)
             self._waiting = []
 
@@ -73,14 +76,86 @@ class Publisher:
         self.flush()
 
 
-def publish(
-    category: str, records: Iterable[Record], home: HomeLike = None, batch_rows: int = BATCH_ROWS
-) -> int:
-    """Append JSON records (texts or mappings) to a category of raw records; how many there were."""
-    with Publisher(category, home, batch_rows) as publisher:
-        for record in records:
-            publisher.send(record)
-    return publisher.rows
+def publish(category: str, records: Iterable[Record], home: HomeLike = None) -> int:
+    """Append JSON records (texts or mappings) to a category of raw records; how many there were.
+
+    They are one commit: if `records` raises an error, or the process ends, none of them is there.
+    """
+    return _append(_raw_category(Home.at(home), category), map(_table, _batched(records)))
+
+
+def publish_file(category: str, file: str | Path, home: HomeLike = None) -> int:
+    """Append the lines of a file, which may be compressed, in one commit; how many there were.
+
+    Blank lines are left out. Whether lines are JSON is for the applications that read them to say; a file
+    that is not UTF-8 is refused, with the number of the line.
+    """
+    with Path(file).open("rb") as opened:
+        target = _raw_category(Home.at(home), category)
+        packed = str(file).endswith((".gz", ".bz2", ".zst"))
+        stream = pa.CompressedInputStream(opened, pa.Codec.detect(str(file)).name) if packed else opened
+        try:
+            return _append(target, line_batches(stream.read, str(file)))
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            hint = "nothing was published; check that it is what its name says, and complete"
+            raise LogError(f"cannot read the file: {error}", where=str(file), hint=hint) from error
+
+
+def publish_lines(category: str, stream: BinaryIO, home: HomeLike = None) -> int:
+    """Append lines as they come, about a commit per second; how many there were.
+
+    What came before a line that is not UTF-8 has been published then, and the error says so.
+    """
+    target = _raw_category(Home.at(home), category)
+    read = getattr(stream, "read1", stream.read)
+    rows, waiting, since = 0, [], time.monotonic()
+    try:
+        for batch in line_batches(read, "the standard input"):
+            waiting.append(batch)
+            if time.monotonic() - since >= BATCH_SECONDS or sum(map(len, waiting)) >= BATCH_ROWS:
+                rows += _append(target, waiting)
+                waiting, since = [], time.monotonic()
+        rows += _append(target, waiting)
+    except SchemaError as error:
+        hint = f"the first {rows} records have been published, and nothing after them"
+        raise SchemaError(error.what, where=error.where, hint=hint) from None
+    return rows
+
+
+def _append(category: Category, tables: Iterable[pa.Table]) -> int:
+    """Write rows into one file as they come, then publish it whole; how many there were."""
+    rows = 0
+
+    def counted() -> Iterator[pa.RecordBatch]:
+        nonlocal rows
+        for table in tables:
+            rows += table.num_rows
+            yield from table.to_batches()
+
+    batches = (batch for batch in counted() if batch.num_rows)
+    first = next(batches, None)
+    if first is not None:
+        category.append(chain([first], batches))
+    return rows
+
+
+def _batched(records: Iterable[Record]) -> Iterator[list[Record]]:
+    left = iter(records)
+    while batch := list(islice(left, BATCH_ROWS)):
+        yield batch
+
+
+def _table(records: Sequence[Record]) -> pa.Table:
+    texts = [record if isinstance(record, str) else json_text(record) for record in records]
+    try:
+        return pa.table({RAW_COLUMN: pa.array(texts, pa.string())})
+    except UnicodeEncodeError as error:
+        raise SchemaError(
+            f"a record is not text: {error.reason}: {error.object[:80]!r}",
+            hint="records are UTF-8; half of a surrogate pair is not",
+        ) from None
 
 
 def read_batches(

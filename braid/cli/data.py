@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -45,15 +46,17 @@ def register(app: typer.Typer) -> None:
 
 def publish(
     category: Annotated[str, typer.Argument(help="Category to append to.", show_default=False)],
-    file: Annotated[Path, typer.Argument(help="File of JSON lines; - is the standard input.")] = Path("-"),
+    file: Annotated[
+        Path,
+        typer.Argument(help="File of JSON lines, or of such lines in gzip; - is the standard input."),
+    ] = Path("-"),
     home: HomeOption = None,
 ) -> None:
-    """Append JSON lines to a category."""
+    """Append JSON lines to a category: of a file all or none, of the standard input as they come."""
     if str(file) == "-":
-        rows = api.publish(category, _lines(sys.stdin), home)
+        rows = api.publish_lines(category, sys.stdin.buffer, home)
     else:
-        with file.open(encoding="utf-8") as lines:
-            rows = api.publish(category, _lines(lines), home)
+        rows = api.publish_file(category, file, home)
     typer.echo(f"{category}: {rows} records", err=True)
 
 
@@ -128,10 +131,6 @@ def _moment(text: str) -> int:
         ) from None
 
 
-def _lines(file: Iterator[str]) -> Iterator[str]:
-    return (text for line in file if (text := line.rstrip("\r\n")).strip())
-
-
 def _limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         part = batch if limit is None else batch.slice(0, limit)
@@ -175,12 +174,13 @@ def _print_table(category: str, batches: Iterator[pa.RecordBatch]) -> None:
 
 
 def _texts(batch: pa.RecordBatch, name: str) -> list[object]:
-    """Values for people: times as ISO-8601, NULL as nothing."""
+    """Values for people: texts as they are, others as in JSON, NULL as nothing."""
     if name not in batch.schema.names:
         return [""] * batch.num_rows
     column = batch.column(name)
-    if pa.types.is_timestamp(column.type):
-        return [text.strip('"') if text != "null" else "" for text in json_values(column).to_pylist()]
+    if not pa.types.is_string(column.type):
+        plain = pc.replace_substring_regex(json_values(column), '^"(.*)"$', r"\1")
+        column = pc.if_else(column.is_valid(), plain, None)
     return ["" if value is None else value for value in column.to_pylist()]
 
 

@@ -17,6 +17,8 @@ FAR = 2**61
 """Event times and bounds lie within +-FAR, so that their sums with stream times fit an int64."""
 FOREVER = FAR
 """Distance in time of a bound that there is not."""
+YEAR_1, YEAR_9999_END = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""First and last microsecond of the years 1 to 9999, which are those that texts have."""
 
 
 def now_micros() -> int:

@@ -11,15 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from braid.core.errors import SchemaError
-from braid.core.times import DAY, FAR, MIN_TIME
+from braid.core.times import DAY, MAX_TIME, MIN_TIME, YEAR_1, YEAR_9999_END
 
 if TYPE_CHECKING:
     from braid.eventtime.sketch import Distribution
 
 HORIZON = DAY
 """Event times this far behind the median of what they arrive with say nothing about a stream's time."""
-YEAR_1, YEAR_9999_END = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""First and last microsecond of the years 1 to 9999: a number beyond them is not read as a time."""
 INVALID_TIME = "invalid_time"
 """Reason of a dead letter about a row whose event time is not used; its detail is `Validity.words`."""
 
@@ -33,7 +31,7 @@ class Validity(IntEnum):
     VALID = 0
     NULL = 1
     RANGE = 2
-    """Too far from the epoch for bounds to be added."""
+    """Outside of the years 1 to 9999: no text can say it, and bounds could not be added to the farthest."""
     FUTURE = 3
 
     @property
@@ -51,8 +49,8 @@ _WORDS = {
 
 
 def in_range(times: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Whether bounds can be added to each time without overflow."""
-    return (times > -FAR) & (times < FAR)
+    """Whether each time is in the years 1 to 9999."""
+    return (times >= YEAR_1) & (times <= YEAR_9999_END)
 
 
 def classify(times: pa.Array | pa.ChunkedArray, now: int, max_future: int) -> npt.NDArray[np.uint8]:
@@ -100,7 +98,7 @@ def invalid_sql(time: str, now: str, max_future: int) -> str:
     clock = f"array({now})[pmod({time}, 1)]"
     tests = {
         Validity.NULL: f"{time} IS NULL",
-        Validity.RANGE: f"{time} <= {-FAR} OR {time} >= {FAR}",
+        Validity.RANGE: f"{time} < {YEAR_1} OR {time} > {YEAR_9999_END}",
         Validity.FUTURE: f"{time} > {clock} + {max_future}",
     }
     return "CASE " + " ".join(f"WHEN {tests[kind]} THEN '{kind.words}'" for kind in sorted(tests)) + " END"
@@ -118,10 +116,23 @@ def words_of(kinds: npt.NDArray[np.uint8]) -> pa.Array:
     return pa.array([kind.words for kind in Validity]).take(pa.array(kinds))
 
 
+def to_micros(times: pa.Array) -> pa.Array:
+    """Timestamps of any unit in microseconds; those that do not fit are as far off as can be."""
+    unit = times.type.unit
+    if unit in ("s", "ms"):
+        most = MAX_TIME // (1_000_000 if unit == "s" else 1_000)
+        numbers = times.cast(pa.int64())
+        numbers = pc.if_else(
+            pc.greater(numbers, most), most, pc.if_else(pc.less(numbers, -most), -most, numbers)
+        )
+        times = numbers.cast(times.type)
+    return times.cast(pa.timestamp("us", times.type.tz), safe=False)
+
+
 def _micros(times: pa.Array | pa.ChunkedArray) -> pa.Array:
     array = times.combine_chunks() if isinstance(times, pa.ChunkedArray) else times
     if pa.types.is_timestamp(array.type):
-        array = array.cast(pa.timestamp("us", array.type.tz), safe=False).cast(pa.int64())
+        array = to_micros(array).cast(pa.int64())
     if not pa.types.is_int64(array.type):
         raise SchemaError(
             f"an event time must be int64 microseconds or a timestamp, not {array.type}",

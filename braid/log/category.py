@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -154,14 +154,18 @@ class Category:
 
     def append(
         self,
-        rows: pa.Table | pa.RecordBatch,
+        rows: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch],
         *,
         chunk_rows: int = CHUNK_ROWS,
         watermarks: Mapping[str, int] = _NONE,
         wall_time: int | None = None,
     ) -> int:
-        """Write rows as the next commit and return its number; tries the next if another appender wins."""
-        batches = [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches()
+        """Write rows as the next commit and return its number; tries the next if another appender wins.
+
+        Batches may be more than fit into memory: they are written as they come, and published together.
+        """
+        batches = rows.to_batches() if isinstance(rows, pa.Table) else rows
+        batches = [batches] if isinstance(batches, pa.RecordBatch) else batches
         entry = write_file(self, "append", batches, chunk_rows)
         while not self.publish(commit := self.latest() + 1, [entry], watermarks, wall_time):
             continue

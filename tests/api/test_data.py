@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from braid import api
-from braid.api.data import Publisher, categories, publish, read, read_batches
-from braid.core.errors import RunError, SchemaError
+from braid.api import data
+from braid.api.data import (
+    Publisher,
+    categories,
+    publish,
+    publish_file,
+    publish_lines,
+    read,
+    read_batches,
+)
+from braid.core.errors import LogError, RunError, SchemaError
+from braid.core.json_lines import BLOCK
 from braid.home.files import read_json, write_json
 from braid.home.paths import Home
 
@@ -21,11 +34,90 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_records_come_back_in_order(home: Home) -> None:
-    assert publish("in", [{"a": 1}, '{"a": 2}', {"a": 3}], home, batch_rows=2) == 3
+    assert publish("in", [{"a": 1}, '{"a": 2}', {"a": 3}], home) == 3
     assert [json.loads(t)["a"] for t in read("in", home)["value"].to_pylist()] == [1, 2, 3]
-    assert home.log().open("in").latest() == 1
+    assert home.log().open("in").latest() == 0
     assert read("in", home, limit=2).num_rows == 2
     assert api.read("in", home.root).num_rows == 3
+
+
+def test_records_that_cannot_be_had_leave_nothing_behind(home: Home) -> None:
+    def broken() -> Iterator[str]:
+        yield from ("{}" for _ in range(data.BATCH_ROWS + 1))
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        publish("in", broken(), home)
+    assert read("in", home).num_rows == 0
+
+
+def test_numbers_that_json_lacks_are_published_as_texts(home: Home) -> None:
+    record = {"a": float("nan"), "b": [1.5, float("-inf")], "c": {"d": float("inf")}}
+    publish("in", [record], home)
+    (text,) = read("in", home)["value"].to_pylist()
+    assert json.loads(text) == {"a": "NaN", "b": [1.5, "-Infinity"], "c": {"d": "Infinity"}}
+
+
+LINES = b'\xef\xbb\xbf{"a": 1}\r\n\n  \n{"a": 2}\n{"a": "\xe2\x80\xa8\x0b"}'
+"""A byte order mark, two kinds of line ends, blank lines, and characters that are no line ends."""
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz"])
+def test_a_file_is_published_as_its_lines(home: Home, tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(gzip.compress(LINES) if name.endswith("gz") else LINES)
+    assert publish_file("in", file, home) == 3
+    assert read("in", home)["value"].to_pylist() == ['{"a": 1}', '{"a": 2}', '{"a": "\u2028\x0b"}']
+    assert publish_file("empty", write(tmp_path / "empty", b""), home) == 0
+    assert home.log().open("empty").latest() == -1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{}\n{}\n{\xff}\n", "line 3 is not UTF-8: byte 0xff"),
+        ('{"a": 1}\n'.encode("utf-16"), "line 1 is not UTF-8: byte 0xff"),
+        (b"{}\n" * (BLOCK // 3 + 10) + b"\xe2\x82", f"line {BLOCK // 3 + 11} is not UTF-8: byte 0xe2"),
+    ],
+)
+def test_a_file_that_is_not_text_is_refused_whole(
+    home: Home, tmp_path: Path, content: bytes, message: str
+) -> None:
+    file = write(tmp_path / "bad.jsonl", content)
+    with pytest.raises(SchemaError, match=message) as caught:
+        publish_file("in", file, home)
+    assert (caught.value.where, read("in", home).num_rows) == (str(file), 0)
+
+
+@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(LINES)[:-12]])
+def test_a_damaged_file_is_refused_whole(home: Home, tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(LogError, match=r"bad\.jsonl\.gz: cannot read the file"):
+        publish_file("in", write(tmp_path / "bad.jsonl.gz", content), home)
+    assert read("in", home).num_rows == 0
+
+
+def test_lines_longer_than_a_block_stay_whole(home: Home, tmp_path: Path) -> None:
+    long = "x" * (2 * BLOCK)
+    file = write(tmp_path / "long.jsonl", f'{{"a": "{long}"}}\n{{}}\n'.encode())
+    assert publish_file("in", file, home) == 2
+    assert [len(text) for text in read("in", home)["value"].to_pylist()] == [2 * BLOCK + 9, 2]
+
+
+def test_a_stream_is_published_up_to_what_is_not_text(home: Home) -> None:
+    assert publish_lines("in", BytesIO(LINES), home) == 3
+    parts = iter([b'{"a": 4}\n{"a"', b": 5}\n", b"\xff\n", b""])
+
+    class Pipe(BytesIO):
+        def read1(self, size: int | None = -1) -> bytes:
+            return next(parts)
+
+    with pytest.raises(SchemaError, match=r"line 3(?s:.*)first 0 records"):
+        publish_lines("in", Pipe(), home)
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
 
 
 def test_a_publisher_writes_what_is_left_when_it_is_closed(home: Home) -> None:

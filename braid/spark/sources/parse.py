@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from braid.core.columns import NOTE
+from braid.core.times import YEAR_1, YEAR_9999_END
 from braid.engine.notes import DROP, SEPARATOR
-from braid.eventtime.validity import YEAR_1, YEAR_9999_END
 from braid.plan.stages.base import Column
 
 RAW = "__raw"

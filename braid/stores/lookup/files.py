@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv, json, parquet
 
 from braid.core.errors import SchemaError, StoreError
@@ -51,8 +52,9 @@ def load_file(
     store, table
         Where to.
     path
-        A file whose name ends with `.parquet`, `.csv` or `.jsonl`. Types of texts are guessed, unless the
-        table has them.
+        A file whose name ends with `.parquet`, `.csv` or `.jsonl`. Types of CSV columns are guessed, unless
+        the table has them; what would not be the same any more as a number or a time stays text: leading
+        zeros, and keys that would become equal.
     key
         Key columns; all others are values.
     ttl
@@ -66,7 +68,7 @@ def load_file(
     path = Path(path)
     existing = store.open(table).settings if store.has(table) and not replace else None
     with _naming(path):
-        schema, batches = _read(path, existing)
+        schema, batches = _read(path, existing, key)
     check_columns(schema, str(path))
     missing = [name for name in key if name not in schema.names]
     if missing or not key:
@@ -100,7 +102,7 @@ def _append(
     return rows
 
 
-def _read(path: Path, existing: Settings | None) -> tuple[pa.Schema, Iterable[Rows]]:
+def _read(path: Path, existing: Settings | None, key: Sequence[str]) -> tuple[pa.Schema, Iterable[Rows]]:
     """The columns of a file, in types that Spark has too, and its rows."""
     known = None if existing is None else pa.schema([*existing.key, *existing.value])
     name = path.name.lower()
@@ -109,8 +111,9 @@ def _read(path: Path, existing: Settings | None) -> tuple[pa.Schema, Iterable[Ro
         schema = _usual(file.schema_arrow, known)
         return schema, (_cast(batch, schema) for batch in file.iter_batches(_BATCH_ROWS))
     if name.endswith(_CSV):
-        types = None if known is None else dict(zip(known.names, known.types, strict=True))
-        table = csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=types))
+        table = _read_csv(
+            path, {} if known is None else dict(zip(known.names, known.types, strict=True)), key
+        )
     elif name.endswith(_JSON):
         with pa.input_stream(path) as lines:
             table = json.read_json(lines, parse_options=json.ParseOptions(explicit_schema=known))
@@ -122,6 +125,34 @@ def _read(path: Path, existing: Settings | None) -> tuple[pa.Schema, Iterable[Ro
         )
     schema = _usual(table.schema, known)
     return schema, (_cast(batch, schema) for batch in table.to_batches(_BATCH_ROWS))
+
+
+def _read_csv(path: Path, types: Mapping[str, pa.DataType], key: Sequence[str]) -> pa.Table:
+    """A CSV file with the types that are known, and others guessed where nothing is lost by it."""
+
+    def read(types: Mapping[str, pa.DataType]) -> pa.Table:
+        return csv.read_csv(
+            path,
+            parse_options=csv.ParseOptions(newlines_in_values=True),
+            convert_options=csv.ConvertOptions(column_types=types),
+        )
+
+    guessed = read(types)
+    if len(set(guessed.schema.names)) < guessed.num_columns:
+        return guessed  # which is refused
+    doubtful = [f.name for f in guessed.schema if f.name not in types and not pa.types.is_string(f.type)]
+    texts = read({**types, **dict.fromkeys(doubtful, pa.string())})
+    lost = [name for name in doubtful if _loses(texts[name], guessed[name], name in key)]
+    for name in lost:
+        guessed = guessed.set_column(guessed.schema.get_field_index(name), name, texts[name])
+    return guessed
+
+
+def _loses(texts: pa.ChunkedArray, values: pa.ChunkedArray, is_key: bool) -> bool:
+    """Whether texts are more than the values that they would be read as."""
+    if pc.any(pc.match_substring_regex(texts, r"^[+-]?0\d")).as_py():
+        return True
+    return is_key and pc.count_distinct(texts).as_py() > pc.count_distinct(values).as_py()
 
 
 def _usual(schema: pa.Schema, known: pa.Schema | None) -> pa.Schema:

@@ -11,9 +11,9 @@ import pytest
 
 from braid.core.columns import FILE_CLOCK, FILE_PATH, NOTE, TIME
 from braid.core.config import AppConfig
-from braid.core.times import FAR, MAX_TIME, MIN_TIME
+from braid.core.times import FAR, MAX_TIME, MIN_TIME, YEAR_1, YEAR_9999_END
 from braid.engine.notes import SEPARATOR
-from braid.eventtime.validity import YEAR_1, YEAR_9999_END, invalid_sql
+from braid.eventtime.validity import invalid_sql
 from braid.plan.kinds.slicer import JoinInput
 from braid.plan.stages.base import Projection
 from braid.spark.slicers.arrow_files import ArrowSlicer

@@ -51,6 +51,41 @@ def test_a_file_becomes_a_table(home, name):
         assert found.values.to_pylist() == [*LAST, dict.fromkeys(LAST[0])]
 
 
+@pytest.mark.parametrize(
+    ("ids", "kind", "keys"),
+    [
+        (("01234", "1234"), pa.string(), ["01234", "1234"]),
+        (("1234", "01234"), pa.string(), ["1234", "01234"]),
+        (("1.0", "1.00"), pa.string(), ["1.0", "1.00"]),
+        (("1e2", "100"), pa.string(), ["1e2", "100"]),
+        (("true", "True"), pa.string(), ["true", "True"]),
+        (("-7", "0"), pa.int64(), [-7, 0]),
+        (("0.5", "10"), pa.float64(), [0.5, 10.0]),
+    ],
+)
+def test_keys_of_csv_files_that_differ_stay_apart(home, ids, kind, keys):
+    (home / "r.csv").write_text("id,zip,n\n" + "".join(f'{key},0815,"a\nb"\n' for key in ids))
+    store = LookupStore(home)
+    assert load_file(store, home / "r.csv", "t", ["id"], now_us=0).rows == 2
+    with store.open("t") as table:
+        assert table.settings.key.types == [kind]
+        found = table.get([pa.array(keys, kind)], 0).values.to_pylist()
+        assert found == [{"zip": "0815", "n": "a\nb"}] * 2
+
+
+def test_the_types_of_a_table_hold_for_files(home):
+    store = LookupStore(home)
+    with store.create("t", pa.schema([("id", pa.string())]), pa.schema([("n", pa.int64())]), None):
+        pass
+    (home / "r.csv").write_text("id,n\n01234,1\n1234,2\n")
+    assert load_file(store, home / "r.csv", "t", ["id"], now_us=0).rows == 2
+    (home / "r.jsonl").write_text('{"id": "07", "n": 1}\n{"id": "7", "n": 2}\n')
+    assert load_file(store, home / "r.jsonl", "t", ["id"], now_us=0).rows == 2
+    with store.open("t") as table:
+        found = table.get([pa.array(["01234", "1234", "07", "7"])], 0).values["n"].to_pylist()
+        assert found == [1, 2, 1, 2]
+
+
 def test_a_composite_key_in_the_order_named(home):
     store = LookupStore(home)
     load_file(store, write(ROWS, home / "r.csv"), "t", ["name", "id"], now_us=0)
