@@ -12,9 +12,10 @@ from braid.engine.admission import Admission, AdmissionConfig, Admitted, Facts
 from braid.engine.inputs import InputLog
 from braid.engine.notes import Notes
 from braid.engine.offsets import OperatorOffset
-from braid.engine.stepper import OperatorConfig, Stepper
+from braid.engine.stepper import OperatorConfig, Stepper, unpack_state
 from braid.eventtime.pacing import PacingConfig
 from braid.kernels.operator import OperatorSpec
+from braid.kernels.state import decode
 from braid.kernels.step import Step
 from braid.log.layout import shard_range
 from braid.log.shared import reader
@@ -86,6 +87,15 @@ class LocalOperator:
             return admitted, None
         self.offset = admitted.offset
         return admitted, self.step(before, admitted.offset)
+
+    def needed(self, name: str) -> int:
+        """The lowest commit of an input that the operator still needs: to go on, or to be opened again."""
+        if self.offset is None:
+            return 0
+        at = self.offset.at.inputs[name]
+        states = [decode(unpack_state(cell.value)[2]) for cell in self.states if cell.value]
+        held = [state.inputs[name].blocks[0].commit for state in states if state.inputs[name].blocks]
+        return min([at.position.commit, at.needed.commit, *held])
 
     def results(self, step: Step) -> Mapping[int, tuple[pa.Table | None, Notes]]:
         """Take a step with every shard: rows, if there are any, and notes."""

@@ -22,10 +22,8 @@ from braid.core.errors import ConfigError
 from braid.core.side import Side
 from braid.core.times import HOUR, MAX_TIME, MIN_TIME, MINUTE
 from braid.engine.admission import AdmissionConfig, Facts
-from braid.engine.stepper import unpack_state
 from braid.kernels.join.operator import JoinOperator
 from braid.kernels.join.spec import JoinSpec, JoinType, MatchMode, OutputColumn
-from braid.kernels.state import decode
 from braid.kernels.step import Step
 from braid.log import Log
 from braid.testing.batch import batch_matched
@@ -200,16 +198,9 @@ class _Run:
 
     def _retain(self) -> None:
         """Let the log forget what is older than the retention and no longer needed."""
-        offset = self._operator.offset
-        assert offset is not None
-        states = [decode(unpack_state(cell.value)[2]) for cell in self._operator.states if cell.value]
         for side in Side:
-            held = [state.inputs[side].blocks[0].commit for state in states if state.inputs[side].blocks]
-            at = offset.at.inputs[side]
-            needed = min(held, default=at.position.commit)
-            self._inputs[side].category.retain(
-                self._now - self._options.retention, min(needed, at.needed.commit)
-            )
+            before = self._now - self._options.retention
+            self._inputs[side].category.retain(before, self._operator.needed(side))
 
 
 def _check(left: Stream, right: Stream, interval: int) -> None:
