@@ -79,7 +79,15 @@ class AppConfig(BaseModel):
         MINUTE, ge=0, description="How far one stream may run ahead of where the other one needs it."
     )
     idle_timeout: Duration = Field(
-        30_000_000, ge=0, description="Silence after which a stream stops holding back the other one."
+        30_000_000,
+        ge=0,
+        description="Silence after which a stream counts as silent, and stops holding back the other one.",
+    )
+    idle: Literal["proceed", "wait"] = Field(
+        "proceed",
+        description="What happens while one stream is silent: with `proceed`, rows of the other one wait "
+        "until it has itself passed their window; with `wait`, they wait for the silent stream, however "
+        "long, and the other one pauses.",
     )
     max_future: Duration = Field(
         7 * DAY, ge=0, description="Event times further ahead of the wall clock are invalid."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -24,6 +25,11 @@ YEAR_1, YEAR_9999_END = -62_135_596_800_000_000, 253_402_300_799_999_999
 def now_micros() -> int:
     """The wall clock."""
     return time.time_ns() // 1000
+
+
+def iso_time(micros: int) -> str:
+    """A point in time for people: `2026-03-01T12:00:05Z`."""
+    return datetime.fromtimestamp(micros // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def is_known(stream_time: int) -> bool:

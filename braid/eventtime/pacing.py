@@ -13,7 +13,7 @@ from enum import StrEnum
 from braid.core.config import AppConfig
 from braid.core.errors import ConfigError, StateError
 from braid.core.positions import Position
-from braid.core.times import MAX_TIME, MIN_TIME, MINUTE, shift_time
+from braid.core.times import MAX_TIME, MIN_TIME, MINUTE, is_known, iso_time, shift_time
 from braid.eventtime.ascending import Ascending
 from braid.eventtime.calibrated import Calibrated
 from braid.eventtime.chunk import ChunkTimes
@@ -25,6 +25,8 @@ from braid.eventtime.propagated import Propagated
 PERCENTILE = 1.0
 RESCUED_PERCENTILE = 5.0
 """Shares of rows, in percent, that may arrive behind stream time, where no option says otherwise."""
+_CATCHING_UP = 2
+"""How much faster than the other input's a silent input's stream time goes until it is level with it."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class PacingConfig:
         have to wait for as long as those of the second may be late, and their matches with them.
     idle_timeout
         Silence after which an input no longer holds back the other one.
+    waits
+        Whether it goes on holding it back, however long it is silent.
     batch_rows
         Rows admitted at once when there is no backlog.
     max_growth
@@ -61,6 +65,7 @@ class PacingConfig:
     batch_rows: int = 1_000_000
     max_growth: int = 8
     patient: tuple[str, ...] = ()
+    waits: bool = False
 
     def __post_init__(self) -> None:
         if self.upper is not None and len(self.estimators) != 2:
@@ -106,6 +111,7 @@ class PacingConfig:
             options.slack,
             options.idle_timeout,
             options.batch_rows,
+            waits=options.idle == "wait",
         )
 
 
@@ -155,8 +161,37 @@ class Pause:
         """One line for people."""
         other = self.behind
         far = "" if self.ahead is None else f" by {self.ahead / 1_000_000:.1f} s"
-        why = f"{other} has nothing to read" if self.other is InputStatus.WAITING else f"{other} catches up"
+        why = {
+            InputStatus.WAITING: f"{other} has nothing to read",
+            InputStatus.IDLE: f"{other} is silent, and idle = 'wait'",
+        }.get(self.other, f"{other} catches up")
         return f"{self.input} is paused: ahead of {other}{far}; {why}"
+
+
+@dataclass(frozen=True)
+class Silence:
+    """An input that has had nothing to read for longer than `idle_timeout`, while another one goes on.
+
+    Parameters
+    ----------
+    input
+        Its name.
+    since
+        The wall clock when rows with event times were last admitted; or when it was first looked at.
+    waited_for
+        Whether rows of the other input wait for it however long that takes.
+    """
+
+    input: str
+    since: int
+    waited_for: bool
+
+    def describe(self) -> str:
+        """One line for people."""
+        what = (
+            "all rows wait for it" if self.waited_for else "rows wait until the other input has passed them"
+        )
+        return f"{self.input} has been silent since {iso_time(self.since)}: {what}"
 
 
 @dataclass(frozen=True)
@@ -173,12 +208,15 @@ class Decision:
         Why an input with chunks was left unread, if one was.
     limited
         Whether the row budget ended the micro-batch; there is more to admit at once.
+    silence
+        Which input is silent while the other one goes on, if one is.
     """
 
     offset: Offset
     inputs: Mapping[str, Admission]
     pause: Pause | None
     limited: bool
+    silence: Silence | None = None
 
     @property
     def rows(self) -> int:
@@ -219,15 +257,13 @@ def next_offset(
         _Input(name, offset.inputs[name], estimator, records[name], name in config.patient)
         for name, estimator in config.estimators.items()
     ]
-    pace = (
-        _Independent(inputs) if config.upper is None else _Window(inputs, config.upper, config.slack, offset)
-    )
-    silence = _Silence(draining, now - config.idle_timeout, watching_since)
+    silence = _Listening(draining, now - config.idle_timeout, watching_since)
+    pace = _Independent(inputs) if config.upper is None else _Window(inputs, config, offset, silence)
     budget = config.batch_rows * offset.growth
     rows = 0
     limited = False
     while True:
-        pace.follow(silence)
+        pace.follow()
         chosen = pace.choose()
         if chosen is None:
             break
@@ -252,11 +288,12 @@ def next_offset(
         {one.name: one.admission(statuses[one.name]) for one in inputs},
         pace.pause(statuses),
         limited,
+        pace.silence(),
     )
 
 
 @dataclass(frozen=True)
-class _Silence:
+class _Listening:
     """When an input that has nothing to read counts as silent; see `next_offset`."""
 
     draining: bool
@@ -330,7 +367,12 @@ class _Input:
             self._active = now
         self._next = next(self._records, None)
 
-    def silent(self, silence: _Silence) -> bool:
+    @property
+    def active(self) -> int:
+        """The wall clock when rows with event times were last admitted."""
+        return self._active
+
+    def silent(self, silence: _Listening) -> bool:
         """Whether there is nothing to read, and has been nothing for so long that it may never come."""
         if self._next is not None:
             return False
@@ -361,7 +403,7 @@ class _Independent:
         """The input to read next."""
         return min((one for one in self._inputs if one.peek() is not None), key=_by_time, default=None)
 
-    def follow(self, silence: _Silence) -> None:
+    def follow(self) -> None:
         """No stream time depends on another one."""
 
     def paused(self, one: _Input) -> bool:
@@ -372,15 +414,25 @@ class _Independent:
         """Nothing to explain."""
         return None
 
+    def silence(self) -> Silence | None:
+        """Nobody waits for it."""
+        return None
+
 
 class _Window:
     """Two inputs whose rows meet in a window: the first, and the second up to `upper` after it."""
 
-    def __init__(self, inputs: Sequence[_Input], upper: int, slack: int, offset: Offset) -> None:
+    def __init__(
+        self, inputs: Sequence[_Input], config: PacingConfig, offset: Offset, silence: _Listening
+    ) -> None:
+        assert config.upper is not None
         self._first, self._second = inputs
-        self._upper = upper
-        self._slack = slack
+        self._upper = config.upper
+        self._slack = config.slack
+        self._waits = config.waits
         self._drained = offset.drained
+        self._silence = silence
+        self._seen = {one.name: one.time for one in inputs}
 
     def choose(self) -> _Input | None:
         """The input to read next: the one behind, or else the other unless it is paused."""
@@ -390,18 +442,57 @@ class _Window:
             return behind
         return ahead if ahead.peek() is not None and not self.paused(ahead) else None
 
-    def follow(self, silence: _Silence) -> None:
-        """Let the stream time of an input that is silent follow the other's, unless that is silent too."""
-        first, second = self._first, self._second
-        quiet = first.silent(silence), second.silent(silence)
-        if quiet == (True, False):
-            first.time = max(first.time, shift_time(second.time, -self._upper))
-        if quiet == (False, True):
-            second.time = max(second.time, shift_time(first.time, self._upper))
+    def follow(self) -> None:
+        """Move the stream time of an input that is silent along with the other's, unless that is silent too.
+
+        Of one that has ended, nothing comes any more: rows that wait for it are decided at once. One that is
+        only silent may come back with everything, so rows wait until the other input has itself passed their
+        window, at least: see `_level`. And it gets there by degrees, so that a silence which is hardly longer
+        than the timeout costs hardly a match.
+        """
+        one = self._alone()
+        if one is not None:
+            other = self._other(one)
+            if self._silence.draining:
+                apart = -self._upper if one is self._first else self._upper
+                one.time = max(one.time, shift_time(other.time, apart))
+            elif not self._waits:
+                target, before = self._level(one), self._seen[other.name]
+                if is_known(one.time):
+                    moved = other.time - before if is_known(before) else 0
+                    target = min(target, shift_time(one.time, _CATCHING_UP * moved))
+                one.time = max(one.time, target)
+        self._seen = {one.name: one.time for one in (self._first, self._second)}
 
     def paused(self, one: _Input) -> bool:
         """Whether an input is too far ahead. Never both, so one of two that have chunks can always go on."""
-        return self._ahead(one) > self._slack
+        held = self._waits and not self._silence.draining
+        return (held or not self._other(one).silent(self._silence)) and self._ahead(one) > self._slack
+
+    def silence(self) -> Silence | None:
+        """The input that is silent while the other one goes on; not in a drain, where that is its end."""
+        one = None if self._silence.draining else self._alone()
+        return None if one is None else Silence(one.name, one.active, self._waits)
+
+    def _alone(self) -> _Input | None:
+        """The input that is silent, if one is and the other is not."""
+        first, second = self._first, self._second
+        quiet = first.silent(self._silence), second.silent(self._silence)
+        return {(True, False): first, (False, True): second}.get(quiet)
+
+    def _other(self, one: _Input) -> _Input:
+        return self._second if one is self._first else self._first
+
+    def _level(self, one: _Input) -> int:
+        """The latest stream time of a silent input at which the other one's rows wait for what they must.
+
+        The second input's lets rows of the first go that are `upper` before it: they must wait until the
+        first has passed both them and their window. Likewise the other way round, where without knowing the
+        window's lower bound its whole width will do.
+        """
+        if one is self._second:
+            return shift_time(self._first.time, min(self._upper, 0))
+        return shift_time(self._second.time, -max(self._upper, 0))
 
     def pause(self, statuses: Mapping[str, InputStatus]) -> Pause | None:
         """Why an input that has chunks was not read."""
@@ -429,7 +520,7 @@ def _by_time(one: _Input) -> int:
     return one.time
 
 
-def _status(one: _Input, pace: _Independent | _Window, silence: _Silence) -> InputStatus:
+def _status(one: _Input, pace: _Independent | _Window, silence: _Listening) -> InputStatus:
     """What an input is doing."""
     if one.time == MAX_TIME:
         return InputStatus.ENDED

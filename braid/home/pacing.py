@@ -20,12 +20,18 @@ class Pacing(Record):
     paused
         The input that is paused, if one is.
     why
-        Why, or why else the stage reads less than there is.
+        Why, or why else the stage reads less than there is; and which input is silent.
+    silent
+        The input that is silent while the other one goes on, if one is.
+    silent_since
+        When it last had rows, in seconds.
     """
 
     inputs: dict[str, str]
     paused: str | None = None
     why: str | None = None
+    silent: str | None = None
+    silent_since: float | None = None
 
     @model_validator(mode="before")
     @classmethod

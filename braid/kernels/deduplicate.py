@@ -111,7 +111,8 @@ class DeduplicateShard:
         rows_out = pa.table([self._store.take(name, kept) for name in schema.names], schema=schema)
         self._forget(time)
         counted.decided = int(np.count_nonzero(decided)) + counted.invalid + counted.late
-        counted.pending = int(np.count_nonzero(self._flags != GONE))
+        # Rows that only hide others do not count: an operator after this one would wait for them for ever.
+        counted.pending = int(np.count_nonzero(self._flags == WAITING))
         counted.hold(self._store.ids)
         return Output(rows_out, lost.table(), counts)
 

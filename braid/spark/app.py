@@ -20,6 +20,7 @@ from braid.core.logging import Log, log_to_file
 from braid.core.threads import Threads, spawn, within
 from braid.core.times import DAY
 from braid.engine.run_metrics import RunStatus, StageMetrics
+from braid.engine.silences import Silences
 from braid.home.files import is_full, write_json
 from braid.home.metrics import MicroBatch
 from braid.home.options import write_options
@@ -115,6 +116,7 @@ class Application:
         self._written = 0.0
 
     _log: Log
+    _silences: Silences
     """From the start on."""
 
     # -- life -------------------------------------------------------------------------------------
@@ -129,6 +131,7 @@ class Application:
         try:
             verdict = self._check_update()
             self._log = self._held.enter_context(log_to_file(self.home.log_file, self.home.name))
+            self._silences = Silences(self._log)
         except BaseException as error:
             # Nothing has run: status and log of the last run must stay as they are.
             self._error = error
@@ -277,7 +280,8 @@ class Application:
         self._log.info("starting", drain=self._drain, master=self._start[0], update=verdict, stages=stages)
         try:
             for stage in self.plan.stages:
-                self.home.control_file(stage.name, "drain").unlink(missing_ok=True)
+                for what in ("drain", "pacing"):
+                    self.home.control_file(stage.name, what).unlink(missing_ok=True)
             self.home.metrics_file("any").parent.mkdir(parents=True, exist_ok=True)
             write_json(self.home.plan_file, plan_to_json(self.plan))
             write_options(self.home, self._options)
@@ -359,7 +363,9 @@ class Application:
     def _write_status(self) -> None:
         """Write the status; on a full disk it is not written, which is no reason to end."""
         try:
-            self._status.write(self._metrics)
+            status = self._status.write(self._metrics)
+            if self._options.idle == "wait":
+                self._silences.tell(status.stages)
         except OSError as error:
             if not is_full(error):
                 raise _unwritable(error) from error

@@ -159,6 +159,68 @@ def test_an_idle_stream_follows_and_its_time_never_goes_back() -> None:
     assert late.inputs["left"].status is InputStatus.WAITING
 
 
+UPPERS = [-90, -10, 0, 10, 90]
+
+
+@pytest.mark.parametrize("upper", UPPERS)
+@pytest.mark.parametrize("silent", ["left", "right"])
+def test_a_silent_stream_pauses_nobody_and_rows_wait_until_the_other_has_passed_their_window(
+    silent: str, upper: int
+) -> None:
+    setup = config(upper * MINUTE, idle_timeout=30 * SECOND)
+    sides = {"left": stream(0), "right": stream(upper)}
+    offset = next_offset(START_OFFSET, *sides.values(), setup, now=0).offset
+    (active,) = {*sides} - {silent}
+    sides[active] = stream(*(at / 2 for at in range(2 * min(upper, 0), 600)))
+    found = next_offset(offset, *sides.values(), setup, now=30 * SECOND)
+    assert found.inputs[active].upto.commit == len(sides[active]) - 1
+    assert (found.pause, found.inputs[silent].status) == (None, InputStatus.IDLE)
+    words = "has been silent since 1970-01-01T00:00:00Z: rows wait until the other input has passed them"
+    assert found.silence.describe() == f"{silent} {words}"
+    left, right = minutes(found)
+    level = (left, left + min(upper, 0)) if silent == "right" else (right - max(upper, 0), right)
+    assert (left, right) == level
+
+
+def test_a_silent_stream_is_level_with_the_other_one_only_after_a_while() -> None:
+    setup = config(idle_timeout=30 * SECOND, slack=10 * MINUTE)
+    left, right = stream(*range(40)), stream(0)
+    first = next_offset(START_OFFSET, left[:11], right, setup, now=0)
+    seen = []
+    offset = first.offset
+    for count in (13, 15, 20, 25, 40):
+        found = next_offset(offset, left[:count], right, setup, now=30 * SECOND)
+        seen.append(minutes(found))
+        offset = found.offset
+    assert minutes(first) == (10, 0)
+    assert seen == [(12, 4), (14, 8), (19, 18), (24, 24), (39, 39)]
+
+
+def test_a_stream_that_is_waited_for_holds_the_other_one_back_for_ever() -> None:
+    setup = config(idle_timeout=30 * SECOND, waits=True)
+    right = stream(*range(40))
+    first = next_offset(START_OFFSET, stream(0), right, setup, now=0)
+    assert first.silence is None
+    found = next_offset(first.offset, stream(0), right, setup, now=10**12)
+    assert found.offset is first.offset
+    assert found.inputs["left"].status is InputStatus.IDLE
+    assert found.pause.describe() == (
+        "right is paused: ahead of left by 120.0 s; left is silent, and idle = 'wait'"
+    )
+    assert (found.silence.input, found.silence.since, found.silence.waited_for) == ("left", 0, True)
+    assert found.silence.describe().endswith("all rows wait for it")
+    back = next_offset(first.offset, stream(0, 20), right, setup, now=10**12 + 1)
+    assert (minutes(back), back.silence) == ((20, 32), None)
+    drained = next_offset(first.offset, stream(0), right, setup, now=10**12, draining=True)
+    assert (drained.offset.drained, drained.silence) == (True, None)
+
+
+def test_in_a_drain_rows_do_not_wait_for_an_input_that_has_ended() -> None:
+    left = stream(*range(40))
+    found = next_offset(START_OFFSET, left, stream(0), config(batch_rows=1_000), now=0, draining=True)
+    assert minutes(found) == (8, 18)
+
+
 def test_silence_from_before_the_process_started_does_not_count() -> None:
     started = 100 * SECOND
     offset = next_offset(START_OFFSET, stream(0), stream(*range(40)), config(), now=0).offset
@@ -234,6 +296,8 @@ def test_options_of_an_application() -> None:
         2 * MINUTE,
     )
     assert PacingConfig.of(parse_options({}), Side, BOUND).estimators["left"] == Calibrated(1.0)
+    assert not PacingConfig.of(parse_options({}), Side, BOUND).waits
+    assert PacingConfig.of(parse_options({"idle": "wait"}), Side, BOUND).waits
     for wrong in ({"slack": -1}, {"batch_rows": 0}):
         with pytest.raises(ConfigError, match=next(iter(wrong))):
             config(**wrong)
@@ -320,15 +384,17 @@ def build(chunks: list[tuple[int, list[int], bool]]) -> list[ChunkTimes]:
     right=inputs,
     upper=st.integers(-120, 120),
     slack=st.integers(0, 30),
+    waits=st.booleans(),
     budget=st.integers(1, 30),
     estimator=st.tuples(estimators, estimators),
     draining=st.booleans(),
 )
 def test_no_deadlock_and_every_decision_replays(
-    left, right, upper, slack, budget, estimator, draining
+    left, right, upper, slack, waits, budget, estimator, draining
 ) -> None:
     estimators = {"left": estimator[0], "right": estimator[1]}
-    setup = PacingConfig(estimators, upper * MINUTE, slack * MINUTE, 30 * SECOND, budget)
+    waits = waits and draining
+    setup = PacingConfig(estimators, upper * MINUTE, slack * MINUTE, 30 * SECOND, budget, waits=waits)
     sides = build(left), build(right)
     offset, now = START_OFFSET, 0
     admitted: tuple[list[Position], list[Position]] = ([], [])

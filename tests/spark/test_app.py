@@ -173,22 +173,35 @@ def test_a_restart_goes_on_and_an_update_adds_a_column(spark: object, home: Home
     assert late == [(n, n if n < 305 else -1) for n in range(300, 310)]
 
 
-def test_an_idle_application_writes_nothing_and_a_silent_stream_holds_up_nobody(
-    spark: object, home: Home
+@pytest.mark.parametrize("idle", ["proceed", "wait"])
+def test_an_idle_application_writes_nothing_and_a_silent_stream_is_waited_for_as_asked(
+    spark: object, home: Home, idle: str
 ) -> None:
     publish("l", rows(0, 400), home)
-    with api.run(
-        plan(JOIN.format(**DEFAULTS)), home.root, spark=spark, options={"idle_timeout": 0}
-    ) as running:
+    options = {"idle_timeout": 0, "idle": idle}
+    with api.run(plan(JOIN.format(**DEFAULTS)), home.root, spark=spark, options=options) as running:
         running.process_available()
         running.process_available()
-        emitted = read("out", home).num_rows
+        emitted = read("out", home).to_pylist()
         files = sorted(str(path) for path in (home.root / "log").rglob("*") if path.is_file())
         for _ in range(3):
             running.process_available()
         assert sorted(str(path) for path in (home.root / "log").rglob("*") if path.is_file()) == files
-    assert emitted > 0
-    assert all(row["rid"] is None for row in read("out", home).to_pylist())
+        why = "; ".join(running.paused)
+        publish("r", rows(395, 400), home)
+        running.process_available()
+        running.process_available()
+        found = {row["lid"]: row["rid"] for row in read("out", home).to_pylist()}
+    assert all(row["rid"] is None for row in emitted)
+    warned = "rows wait for it" in (home.root / "apps/app/braid.log").read_text()
+    if idle == "proceed":
+        # All but the last left rows have been passed by their own stream; those still wait, and match.
+        assert {row["lid"] for row in emitted} >= set(range(100))
+        assert {n: found[n] for n in range(395, 400)} == {n: n for n in range(395, 400)}
+        assert not warned
+    else:
+        assert (emitted, warned) == ([], True)
+        assert "right has been silent since" in why
 
 
 def test_killed_workers_and_lost_caches_change_nothing(spark: object, home: Home) -> None:

@@ -124,6 +124,37 @@ def test_an_outage_of_one_side_costs_no_matches() -> None:
     assert found.output_delay.max() > 50 * MINUTE
 
 
+@pytest.mark.parametrize("silent", ["left", "right"])
+@pytest.mark.parametrize("idle", ["proceed", "wait"])
+def test_a_silence_that_is_short_against_the_window_costs_no_match(silent: str, idle: str) -> None:
+    """Three minutes to either side, 45 s of silence after which everything comes, and a timeout of 30 s."""
+    outage = Outage(MONDAY + 200 * SECOND, 45 * SECOND)
+    left, right = (
+        ServerLike(3_000, duration=6 * MINUTE, outages=(outage,) * (name == silent)).generate(seed)
+        for seed, name in enumerate(("left", "right"))
+    )
+    window = (-3 * MINUTE, 3 * MINUTE)
+    found = simulate(left, right, window, options(idle=idle), interval=5 * SECOND, join=JoinType.FULL)
+    assert found.match_rate == found.recall == 1
+    assert found.counts.lost_matches == 0
+    assert found.lost == {}
+
+
+def test_a_long_silence_costs_what_the_other_input_has_passed_and_that_is_counted() -> None:
+    outage = Outage(MONDAY + 5 * MINUTE, 10 * MINUTE)
+    left = ServerLike(2_000, duration=20 * MINUTE, swing=0).generate(0)
+    right = ServerLike(2_000, duration=20 * MINUTE, swing=0, outages=(outage,)).generate(1)
+    window = (-2 * MINUTE, 2 * MINUTE)
+    found = simulate(left, right, window, options(), interval=10 * SECOND)
+    assert 0 < found.missed == found.counts.lost_matches == found.lost["late_right"]
+    # A hundred left rows a minute, less those of the two minutes that they wait.
+    assert found.missed < 100 * 8.5
+    waited = simulate(left, right, window, options(idle="wait"), interval=10 * SECOND)
+    assert (waited.missed, waited.lost) == (0, {})
+    # What comes meanwhile stays in the log, beyond the window and a minute of slack.
+    assert waited.peak_pending < 100 * 3.5
+
+
 def test_a_log_can_be_put_in_a_folder_and_leaves_nothing(tmp_path, streams: tuple[Stream, Stream]) -> None:
     left, right = (stream.between(0, 500) for stream in streams)
     found = simulate(left, right, WINDOW, interval=HOUR, folder=tmp_path)

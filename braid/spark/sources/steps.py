@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from braid.core.json_values import Json
-from braid.core.times import now_micros
+from braid.core.times import SECOND, now_micros
 from braid.engine.admission import Admission, AdmissionConfig, Admitted, Facts
 from braid.engine.inputs import InputLog
 from braid.engine.offsets import OperatorOffset
@@ -172,14 +172,16 @@ class StepReader(DataSourceStreamReader):
 
     def _tell(self, admitted: Admitted) -> None:
         """Write down what the inputs are doing when that has changed, micro-batch or not."""
-        pause = admitted.decision.pause
-        why = [] if pause is None else [pause.describe()]
+        pause, silence = admitted.decision.pause, admitted.decision.silence
+        why = [what.describe() for what in (pause, silence) if what is not None]
         if admitted.full.steps:
             why.append("buffers are full: max_buffered_rows")
         pacing = Pacing(
             inputs={name: one.status.value for name, one in admitted.decision.inputs.items()},
             paused=None if pause is None else pause.input,
             why="; ".join(why) or None,
+            silent=None if silence is None else silence.input,
+            silent_since=None if silence is None else silence.since / SECOND,
         )
         if pacing != self._said:
             pacing.write(Path(self._config.status_file))

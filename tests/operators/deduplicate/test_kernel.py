@@ -54,6 +54,7 @@ class Running:
         self._home, self._shards = home, shards
         self._local = LocalOperator(home.log_root, self._admission, self._operator, shards)
         self.emitted: list[int] = []
+        self.pending = 0
         self.dead: list[tuple[str, str]] = []
 
     def append(self, rows: list[Row]) -> None:
@@ -75,7 +76,9 @@ class Running:
 
     def run(self, *, draining: bool = False) -> None:
         while (step := self._local.advance(0, Facts(draining=draining))[1]) is not None:
-            for table, notes in self._local.results(step).values():
+            results = self._local.results(step).values()
+            self.pending = sum(counts.pending for _, notes in results for counts in notes.counts)
+            for table, notes in results:
                 self.emitted += [] if table is None else table["id"].to_pylist()
                 for reasons, _, records in notes.letters:
                     self.dead += zip(reasons.to_pylist(), records.to_pylist(), strict=True)
@@ -121,3 +124,13 @@ def test_a_row_that_comes_late_is_lost_and_said_to_be(home: Home) -> None:
     running.run(draining=True)
     assert sorted(running.emitted) == [0, 1, 3]
     assert running.dead == [("late_input", '{"id":2}')]
+
+
+def test_rows_that_only_hide_others_are_not_waited_for(home: Home) -> None:
+    running = Running(home, 1000 * SECOND, 1, disorder=20 * SECOND)
+    running.append([(100 * SECOND, 1, "a", 0), (110 * SECOND, 2, "a", 1)])
+    running.run()
+    assert (running.emitted, running.pending) == ([], 2)
+    running.append([(140 * SECOND, 1, "a", 2)])
+    running.run()
+    assert (sorted(running.emitted), running.pending) == ([0, 1], 1)

@@ -21,6 +21,7 @@ from braid.engine.offsets import OperatorOffset
 from braid.engine.output_watermarks import OperatorWatermarks, SlicerWatermarks, read_watermarks
 from braid.engine.waiting import PATIENCE, Full, padding_due
 from braid.eventtime.offset import InputOffset, Offset
+from braid.home.pacing import Pacing
 from braid.home.paths import Home
 from braid.kernels.step import Step
 from braid.spark.sources.steps import Reference, StepReader, StepSourceConfig
@@ -215,3 +216,30 @@ def test_a_slicer_passes_on_the_watermarks_of_what_it_has_read_whole(home: Home)
     assert marks.of(home.log_root, {"commit": 0, "chunk": 3}, Counters()) == {}
     assert marks.of(home.log_root, {"commit": 1, "chunk": 3}, Counters()) == {TIME: 6, "order": 5}
     assert marks.of(home.log_root, {"commit": 2, "chunk": 0}, Counters()) == {TIME: 8, "order": 7}
+
+
+@pytest.mark.parametrize("idle", ["proceed", "wait"])
+def test_a_silent_side_is_told_and_waited_for_if_asked(home: Home, idle: str) -> None:
+    clock = [10**15]
+    reader, append, _ = paced(home, clock, idle_timeout="5 seconds", slack="20 seconds", idle=idle)
+    status = Path(reader._config.status_file)
+    append("left", [SECOND])
+    append("right", [SECOND])
+    offset = reader.latestOffset(reader.initialOffset(), None)
+    assert Pacing.read(status).silent is None
+    for second in range(10, 100, 10):
+        clock[0] += 5 * SECOND
+        append("left", [second * SECOND])
+        offset = reader.latestOffset(offset, None)
+    said = Pacing.read(status)
+    assert (said.silent, said.silent_since, said.inputs["right"]) == ("right", 10**9, "idle")
+    left, right = (offset["at"]["inputs"][side]["stream_time"] for side in ("left", "right"))
+    if idle == "wait":
+        assert (left, right, said.paused) == (30 * SECOND, SECOND, "left")
+        assert "idle = 'wait'" in said.why
+    else:
+        assert (left, right, said.paused) == (90 * SECOND, 90 * SECOND, None)
+    assert "right has been silent since 2001-09-09T01:46:40Z" in said.why
+    append("right", [40 * SECOND])
+    offset = reader.latestOffset(offset, None)
+    assert Pacing.read(status).silent is None
