@@ -65,6 +65,8 @@ def log_to_terminal() -> None:
     logger = logging.getLogger(_ROOT)
     logger.handlers = [handler]
     logger.propagate = False
+    # What libraries log of broken connections, with tracebacks, comes as an exception, too.
+    logging.getLogger().addHandler(logging.NullHandler())
 
 
 @contextmanager
@@ -74,7 +76,7 @@ def log_to_file(path: Path, application: str) -> Iterator[Log]:
 
     logger = logging.getLogger(f"{_ROOT}.run.{application}")
     logger.setLevel(min(level(), logging.INFO))
-    handler = logging.FileHandler(path)
+    handler = _File(path)
     handler.setFormatter(_JsonLines())
     logger.addHandler(handler)
     try:
@@ -101,6 +103,11 @@ def _as_message(
 
 def _values(record: logging.LogRecord) -> dict[str, object]:
     return record.msg if isinstance(record.msg, dict) else {"event": record.getMessage()}
+
+
+class _File(logging.FileHandler):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  its name in the library
+        """Do without a line that cannot be written, as on a full disk."""
 
 
 class _JsonLines(logging.Formatter):

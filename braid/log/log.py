@@ -67,6 +67,10 @@ class Log:
                 storage.replace(CATEGORY_FILE, settings.seal())
         return Category(name, storage, settings)
 
+    def has(self, name: str) -> bool:
+        """Whether a category exists."""
+        return self.storage.within(check_name(name, "category")).exists(CATEGORY_FILE)
+
     def open(self, name: str) -> Category:
         """An existing category."""
         storage = self.storage.within(check_name(name, "category"))

@@ -35,10 +35,11 @@ from braid.spark.failures import explained
 from braid.spark.launcher import Launcher
 from braid.spark.processes.jvm import Jvm
 from braid.spark.processes.session import close_session, open_session
+from braid.spark.resuming import Resuming
 from braid.spark.supervised import Supervised
 
 _WATCH_SECONDS = 0.25
-_STOP_SECONDS = 8.0
+_STOP_SECONDS = 7.0
 """How long queries may take to stop until Java is killed, which is as safe at any time as it is quick."""
 _SHARED_STOP_SECONDS = 60.0
 """The same where Java is the caller's, and not to be killed."""
@@ -97,6 +98,7 @@ class Application:
         self._show = show or _print
         self._held = ExitStack()
         self._opening = threading.Lock()
+        self._over = False
         self._session: SparkSession | None = None
         self._jvm: Jvm | None = None
         self._launcher: Launcher | None = None
@@ -130,6 +132,7 @@ class Application:
         self._held.enter_context(self.home.running())
         try:
             verdict = self._check_update()
+            Resuming(self.home, self.plan, self._options).check()
             self._log = self._held.enter_context(log_to_file(self.home.log_file, self.home.name))
             self._silences = Silences(self._log)
         except BaseException as error:
@@ -204,14 +207,14 @@ class Application:
 
     def process_available(self) -> None:
         """Wait until everything that is in the inputs now has gone through all stages that can take it."""
-        try:
-            for stage in self.plan.stages:
+        for stage in self.plan.stages:
+            try:
                 self._queries[stage.name].process_available()
-        except (PySparkException, Py4JError, OSError) as error:
-            # The application ends with the cause; this is only how it has shown here.
-            self.fail(error)
-            self._ended.wait()
-            raise self._error or error from None
+            except (PySparkException, Py4JError, OSError) as error:
+                # The application ends with the cause; this is only how it has shown here.
+                self.fail(explained(stage.name, error) if isinstance(error, PySparkException) else error)
+                self._ended.wait()
+                raise self._error or error from None
 
     def __enter__(self) -> Application:
         return self if self.is_active else self.start()
@@ -289,8 +292,6 @@ class Application:
         except OSError as error:
             raise _unwritable(error) from error
         launcher = self._open_spark()
-        if launcher is None:
-            return
         launcher.prepare()
         self._build_queries(launcher)
         self._launcher = launcher
@@ -304,22 +305,26 @@ class Application:
             self._threads.start("drain", self._work_off)
         self._begun.set()
 
-    def _open_spark(self) -> Launcher | None:
-        """Start Spark, or open a session of the caller's; None if it is to stop meanwhile."""
+    def _open_spark(self) -> Launcher:
+        """Start Spark, or open a session of the caller's."""
         master, settings = self._start
         log = self.home.root / "spark.log"
         shared = self.home.home.root
-        session = open_session(self._spark, master=master, settings=settings, log=log, home=shared)
+        session = open_session(
+            self._spark,
+            master=master,
+            settings=settings,
+            log=log,
+            home=shared,
+            given_up=self._threads.stopping.is_set,
+        )
         with self._opening:
-            if self._ended.is_set():
-                # Nobody waits for it any more.
-                if self._own:
-                    close_session(session, _STOP_SECONDS)
-                return None
-            self._session, self._jvm = session, Jvm.of(session)
-        if self._threads.stopping.is_set():
-            return None
-        return Launcher(session, self.home, self.plan, self._options)
+            if not self._over:
+                self._session, self._jvm = session, Jvm.of(session)
+                return Launcher(session, self.home, self.plan, self._options)
+        if self._own:
+            close_session(session, _STOP_SECONDS)
+        raise RunError("the application was stopped while Spark started")
 
     def _guard(self) -> None:
         """Wait for the end, or for that of Java, and bring it about. It never waits for Spark itself."""
@@ -333,7 +338,17 @@ class Application:
 
     def _watch(self) -> None:
         """Collect metrics, and look for failures."""
-        self._collect()
+        try:
+            self._collect()
+        except OSError as error:
+            # On a full disk, metrics and status are not written, which is no reason to end.
+            if not is_full(error):
+                raise
+            if not self._full:
+                self._log.warning("status not written: the disk is full", path=self.home.status_file)
+            self._full = True
+        else:
+            self._full = False
         for name, query in [*self._queries.items(), *self._relays.items()]:
             failure = query.failure()
             if failure is not None:
@@ -358,22 +373,9 @@ class Application:
                         self._on_progress(done)
         if changed or time.time() - self._written > 1:
             self._written = time.time()
-            self._write_status()
-
-    def _write_status(self) -> None:
-        """Write the status; on a full disk it is not written, which is no reason to end."""
-        try:
             status = self._status.write(self._metrics)
             if self._options.idle == "wait":
                 self._silences.tell(status.stages)
-        except OSError as error:
-            if not is_full(error):
-                raise _unwritable(error) from error
-            if not self._full:
-                self._log.warning("status not written: the disk is full", path=self.home.status_file)
-            self._full = True
-        else:
-            self._full = False
 
     def _diagnosed(self, error: BaseException) -> BaseException:
         """What is behind an error: of a call that Java did not answer, its end."""
@@ -401,11 +403,10 @@ class Application:
                 if stage.name in self._relays:
                     self._relays[stage.name].process_available()
                 self._log.info("stage drained", stage=stage.name)
-        except PySparkException:
-            # The watch thread reports a failed query with its stage; give it time to. A query that did not
-            # start is reported here.
+        except PySparkException as error:
+            # The watch thread reports a failed query: give it time to. One that did not start is told here.
             stopping.wait(5)
-            raise
+            raise explained(stage.name, error) from error
         self._drained = True
         stopping.set()
 
@@ -421,25 +422,27 @@ class Application:
         except BaseException as error:  # noqa: BLE001  as above
             self._log.error("status not written", path=self.home.status_file, error=type(error).__name__)
             self._error = self._error or (_unwritable(error) if isinstance(error, OSError) else error)
-        with self._opening:
-            try:
-                self._close_spark(end)
-                self._held.close()
-            finally:
-                self._ended.set()
-                self._begun.set()
+        try:
+            with self._opening:
+                self._over = True
+            self._close_spark(end)
+            self._held.close()
+        finally:
+            self._ended.set()
+            self._begun.set()
 
     def _close_spark(self, end: float) -> None:
         """End Spark if it was started here, by a time at most or a little later."""
-        if self._own and self._session is not None and not close_session(self._session, _left(end, 2.0)):
+        if self._own and self._session is not None and not close_session(self._session, _left(end, 1.0)):
             self._log.warning("Spark's Java process was killed", why="it is gone, or did not answer")
 
     def _settle(self, end: float) -> None:
         """Stop queries and threads until a time at most, and take the last metrics."""
         answering = self._jvm is not None and self._jvm.ended() is None and self._stop_queries(end)
-        stuck = self._threads.join(_left(end))
+        # While Spark starts, it cannot be interrupted: it is left to find out, and to end, by itself.
+        stuck = self._threads.join(_left(end) if self._jvm is not None else 1.0)
         if stuck:
-            self._log.warning("threads did not end", threads=stuck)
+            self._log.info("threads did not end", threads=stuck)
         # Some queries may have been started while the others were stopped.
         if answering and self._stop_queries(end):
             within(_left(end, 1.0), "last metrics", self._collect)

@@ -6,7 +6,6 @@ import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TypedDict
 
 import pyarrow as pa
@@ -24,9 +23,8 @@ from braid.engine.admission import AdmissionConfig
 from braid.engine.expressions import compile_columns
 from braid.engine.output_watermarks import OperatorWatermarks, OutputWatermarks, SlicerWatermarks
 from braid.engine.stepper import OperatorConfig
-from braid.home.control import SinkStart, StateLayout
+from braid.home.control import StateLayout
 from braid.home.paths import AppHome
-from braid.log.category import Category
 from braid.log.log import Log
 from braid.plan.kinds.slicer import SlicerStage
 from braid.plan.physical.layout import layout
@@ -43,16 +41,16 @@ from braid.plan.physical.targets import (
     target_of,
 )
 from braid.plan.stages.base import Plan, Stage
-from braid.spark.checkpoints import next_batch
 from braid.spark.operators.processor import RESULTS, StepProcessor, decode
 from braid.spark.operators.state_keys import state_keys
 from braid.spark.processes.session import activated
+from braid.spark.resuming import Resuming, writer_name
 from braid.spark.schemas import arrow_schema, spark_schema
 from braid.spark.sinks.base import SinkConfig
 from braid.spark.sinks.blocks import BlocksConfig, BlockSink
-from braid.spark.sinks.lookup_table import LookupConfig, LookupTableSink, create_table, next_upsert
+from braid.spark.sinks.lookup_table import LookupConfig, LookupTableSink, create_table
 from braid.spark.sinks.relay import relay
-from braid.spark.sinks.table import TableConfig, TableSink
+from braid.spark.sinks.table import TableConfig, TableSink, table_folder
 from braid.spark.slicers.arrow_files import ArrowSlicer
 from braid.spark.slicers.catalyst import slice_rows
 from braid.spark.slicers.lookups import check_tables
@@ -274,12 +272,12 @@ class Launcher:
 
         Blocks may be sharded otherwise since then: it reads ranges of hashes, whatever they were cut by.
         """
-        path = self.home.control_file(stage.name, "state")
-        stored = StateLayout.read(path)
-        if stored is not None and self.home.checkpoint(stage.name).exists():
+        stored = self._resuming.layout(stage)
+        if stored is not None:
             return Facts(layout=layout(stored.shards, stored.partitions))
         facts = Facts(executors=_executors(self.session))
         first = self._stepping(stage, facts).layout
+        path = self.home.control_file(stage.name, "state")
         StateLayout(shards=first.shards, partitions=first.partitions).write(path)
         return facts
 
@@ -305,16 +303,17 @@ class Launcher:
             "buffered_file": buffered_file,
         }
         if isinstance(target, TableTarget):
-            folder = Path(target.path).absolute() if target.path else self._warehouse / target.name
-            return TableConfig(**common, first_commit=0, folder=str(folder), time=target.time)
+            folder = table_folder(self.home.home.root, target)
+            first = self._resuming.first_commit(stage)
+            return TableConfig(**common, first_commit=first, folder=str(folder), time=target.time)
         if isinstance(target, LookupTarget):
             create_table(str(self.home.home.root), target, schema)
             return LookupConfig(
                 **common,
-                first_commit=self._first_upsert(stage),
+                first_commit=self._resuming.keep_first_commit(stage),
                 home=str(self.home.home.root),
                 table=target.name,
-                writer=self._writer_name(stage),
+                writer=writer_name(self.plan, stage),
                 staging=str(self.home.root / "staging" / stage.name),
                 time=target.time,
             )
@@ -324,7 +323,7 @@ class Launcher:
         )
         return BlocksConfig(
             **common,
-            first_commit=self._first_commit(stage, category),
+            first_commit=self._resuming.keep_first_commit(stage),
             category=category.name,
             chunk_rows=self.options.chunk_rows,
             read_file=self._read_file(stage, marks),
@@ -337,30 +336,8 @@ class Launcher:
         return None if marks is None else str(self.home.control_file(stage.name, "read"))
 
     @property
-    def _warehouse(self) -> Path:
-        return self.home.home.root / "warehouse"
-
-    def _first_commit(self, stage: Stage, category: Category) -> int:
-        """The commit that micro-batch 0 of this checkpoint writes, or would have written."""
-        return self._first(stage, category.name, lambda: category.latest() + 1)
-
-    def _first_upsert(self, stage: Stage) -> int:
-        """The number under which a lookup table gets micro-batch 0 of this checkpoint."""
-        home, writer = str(self.home.home.root), self._writer_name(stage)
-        return self._first(stage, stage.sink.name, lambda: next_upsert(home, stage.sink.name, writer))
-
-    def _first(self, stage: Stage, target: str, following: Callable[[], int]) -> int:
-        path = self.home.control_file(stage.name, "sink")
-        stored = SinkStart.read(path)
-        checkpoint = self.home.checkpoint(stage.name)
-        if stored is not None and stored.target == target and checkpoint.exists():
-            return stored.first_commit
-        first = following() - next_batch(checkpoint)
-        SinkStart(target=target, first_commit=first).write(path)
-        return first
-
-    def _writer_name(self, stage: Stage) -> str:
-        return f"{self.plan.application}.{stage.name}"
+    def _resuming(self) -> Resuming:
+        return Resuming(self.home, self.plan, self.options)
 
 
 def _watermarks(stage: Stage, plan: Stepping) -> OperatorWatermarks | None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -19,6 +17,7 @@ from braid.home.metrics import MicroBatch
 from braid.home.paths import Home
 from braid.plan.stages.base import Plan
 from tests.contents import contents
+from tests.spark import families
 from tests.spark.oracle import Case, differences, generate
 from tests.spark.oracle import publish as publish_streams
 
@@ -216,14 +215,10 @@ def test_killed_workers_and_lost_caches_change_nothing(spark: object, home: Home
         """Kill all workers, those of the join with its cache among them, whenever it has done something."""
         if batch.stage != "j":
             return
-        (nursery,) = (
-            one for one in psutil.Process().children() if "braid.spark.processes.nursery" in one.cmdline()
-        )
-        for daemon in nursery.children():
-            with suppress(psutil.NoSuchProcess):
-                for worker in daemon.children():
-                    worker.send_signal(signal.SIGKILL)
-                    killed.append(worker.pid)
+        nursery = families.nursery(psutil.Process())
+        assert nursery is not None
+        for daemon in families.children(nursery):
+            killed.extend(families.kill(families.children(daemon)))
 
     app = Application(
         api.compile_text(case.pql()).plan, home, spark=spark, drain=True, on_progress=kill_workers

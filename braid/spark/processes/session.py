@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -93,6 +95,7 @@ def open_session(
     settings: Mapping[str, str] | None = None,
     log: Path | None = None,
     home: Path | None = None,
+    given_up: Callable[[], bool] = lambda: False,
 ) -> SparkSession:
     """A session that Braid's queries can run in.
 
@@ -109,10 +112,16 @@ def open_session(
         File for what Spark says; by default it says it where the process does.
     home
         Folder that executors will need: on a cluster it is tried whether they see it.
+    given_up
+        Asked when Spark has started, which takes seconds: if it is not wanted any more, it is stopped again.
     """
     own = spark is None
     if spark is None:
-        spark = _start(master or LOCAL, settings or {}, log)
+        with _starting:
+            spark = _start(master or LOCAL, settings or {}, log)
+            if given_up():
+                close_session(spark, _CLOSE_SECONDS)
+                raise RunError("Spark is not wanted any more")
     context = spark.sparkContext
     context.environment = {**dict.fromkeys(_FILLED_IN, ""), **context.environment}
     session = spark.newSession()
@@ -162,9 +171,15 @@ def close_session(session: SparkSession, seconds: float) -> bool:
             within(seconds, "stop Spark", session.sparkContext.stop)
             return True
         except (TimeoutError, Py4JError, OSError):
+            warnings.filterwarnings("ignore", message="Unable to cleanly shutdown Spark JVM process")
             jvm.kill()
     forget()
     return False
+
+
+_starting = threading.Lock()
+"""Spark is started, and given up, by one application of a process at a time."""
+_CLOSE_SECONDS = 10.0
 
 
 def _start(master: str, settings: Mapping[str, str], log: Path | None) -> SparkSession:
@@ -187,6 +202,8 @@ def _start(master: str, settings: Mapping[str, str], log: Path | None) -> SparkS
             hint="check the master's address, JAVA_HOME and the memory settings",
         ) from error
     spark.sparkContext.setLogLevel("ERROR")
+    # It would show a traceback when Java is gone, which the application tells in words.
+    spark.sparkContext._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
     return spark
 
 

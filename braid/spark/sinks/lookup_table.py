@@ -110,8 +110,11 @@ def create_table(home: str, target: LookupTarget, schema: StructType) -> None:
     )
 
 
-def next_upsert(home: str, table: str, writer: str) -> int:
-    """The number after that of the last micro-batch that a writer has upserted."""
-    with LookupStore(home).open(table) as opened:
+def last_upsert(home: str, table: str, writer: str) -> int:
+    """The number of the last micro-batch that a writer has upserted; -1 if there is none."""
+    store = LookupStore(home)
+    if not store.has(table):
+        return -1
+    with store.open(table) as opened:
         last = opened.writer().last_batch(writer)
-    return 0 if last is None else last + 1
+    return -1 if last is None else last

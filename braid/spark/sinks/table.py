@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from braid.core.counters import Counters
 from braid.core.times import HOUR
+from braid.plan.physical.targets import TableTarget
 from braid.spark.sinks.base import NotedWriter, SinkConfig
 
 _NO_TIME = "dt=__HIVE_DEFAULT_PARTITION__/hour=__HIVE_DEFAULT_PARTITION__"
@@ -103,6 +104,17 @@ class TableWriter(NotedWriter[TableConfig]):
         hours = pc.fill_null(times, -(2**62)).to_numpy() // HOUR
         for hour in np.unique(hours).tolist():
             yield _partition(hour), batch.filter(pa.array(hours == hour))
+
+
+def table_folder(home: Path, target: TableTarget) -> Path:
+    """The folder of a table: its own path, or one in the warehouse of a home."""
+    return Path(target.path).absolute() if target.path else home / "warehouse" / target.name
+
+
+def last_commit(folder: Path, stage: str) -> int:
+    """The last commit of a stage that a table has; -1 if it has none."""
+    found = (folder / _COMMITS).glob(f"{stage}-*.json")
+    return max((int(path.stem.rpartition("-")[2]) for path in found), default=-1)
 
 
 def _partition(hour: int) -> str:

@@ -1,0 +1,160 @@
+"""Whether an application can go on from what is there, asked before Spark is started.
+
+Three things remember how far a stage has come: its checkpoint, its control files, and its target, which knows
+what was published. If one is lost, or older than the others, going on would publish rows twice, or never.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from braid.core.config import AppConfig
+from braid.core.errors import RunError
+from braid.home.control import SinkStart, StateLayout
+from braid.home.paths import AppHome
+from braid.plan.physical.targets import (
+    CategoryTarget,
+    LookupTarget,
+    TableTarget,
+    Target,
+    relay_name,
+    target_of,
+)
+from braid.plan.stages.base import Plan, Stage
+from braid.spark.checkpoints import ANEW, Checkpoint, read_checkpoint
+from braid.spark.sinks.lookup_table import last_upsert
+from braid.spark.sinks.table import last_commit, table_folder
+
+_LOOK_BACK = 100
+"""Commits that are looked at for one that has rows."""
+
+
+@dataclass(frozen=True)
+class Resuming:
+    """How stages go on.
+
+    Parameters
+    ----------
+    home, plan, options
+        Of the application.
+    """
+
+    home: AppHome
+    plan: Plan
+    options: AppConfig
+
+    def check(self) -> None:
+        """Raise `RunError` if a stage cannot go on soundly; nothing is changed."""
+        for stage in self.plan.stages:
+            if stage.sink.kind.connector.relayed:
+                read_checkpoint(self.home.checkpoint(relay_name(stage)))
+            if stage.stateful:
+                self.layout(stage)
+            self.first_commit(stage)
+
+    def layout(self, stage: Stage) -> StateLayout | None:
+        """How the state of a stage is cut; None at its first start."""
+        if self._checkpoint(stage).begun < 0:
+            return None
+        path = self.home.control_file(stage.name, "state")
+        try:
+            found = StateLayout.read(path)
+        except RunError:
+            found = None
+        if found is None:
+            raise RunError(
+                f"the file that says how the state of stage {stage.name!r} is cut is missing or damaged",
+                where=str(path),
+                hint=f"restore it from a backup; or {ANEW}",
+            )
+        return found
+
+    def keep_first_commit(self, stage: Stage) -> int:
+        """`first_commit`, kept for the next start."""
+        first = self.first_commit(stage)
+        SinkStart(target=self._target(stage).name, first_commit=first).write(self._control(stage))
+        return first
+
+    def first_commit(self, stage: Stage) -> int:
+        """The commit that micro-batch 0 of a stage's checkpoint has written, or would have."""
+        target, checkpoint = self._target(stage), self._checkpoint(stage)
+        if isinstance(target, TableTarget):
+            # A table knows commits by stage and number, and takes them in any order.
+            return self._going_on(stage, checkpoint, 0, self._published(stage, target))
+        start = SinkStart.read(self._control(stage))
+        published = self._published(stage, target)
+        if start is not None and start.target == target.name:
+            if checkpoint.begun < 0 and published < start.first_commit:
+                return published + 1
+            return self._going_on(stage, checkpoint, start.first_commit, published)
+        if start is None and checkpoint.in_flight:
+            raise RunError(
+                f"the file that says where stage {stage.name!r} began to write is missing, and without it "
+                "nobody knows whether its last micro-batch was published",
+                where=str(self._control(stage)),
+                hint=f"restore it from a backup; or {ANEW}",
+            )
+        if start is None and checkpoint.begun < 0 and self._wrote(stage, target, published):
+            raise _lost(stage, checkpoint, target, published)
+        return published - checkpoint.done
+
+    def _going_on(self, stage: Stage, checkpoint: Checkpoint, first: int, published: int) -> int:
+        """The first commit, if what was published since is what the checkpoint knows of."""
+        target = self._target(stage)
+        if published - first > checkpoint.begun:
+            raise _lost(stage, checkpoint, target, published)
+        if isinstance(target, CategoryTarget) and published - first < checkpoint.done:
+            raise RunError(
+                f"{target.name} ends at commit {published}, and stage {stage.name!r} has written up to "
+                f"{first + checkpoint.done}: what it has published is lost",
+                where=str(checkpoint.folder),
+                hint=f"restore the category from a backup; or {ANEW}",
+            )
+        return first
+
+    def _published(self, stage: Stage, target: Target) -> int:
+        """The last commit that a target has of a stage, or at all; -1 if there is none."""
+        if isinstance(target, TableTarget):
+            return last_commit(table_folder(self.home.home.root, target), stage.name)
+        if isinstance(target, LookupTarget):
+            return last_upsert(str(self.home.home.root), target.name, writer_name(self.plan, stage))
+        log = self.home.home.log()
+        return log.open(target.name).latest() if log.has(target.name) else -1
+
+    def _wrote(self, stage: Stage, target: Target, published: int) -> bool:
+        """Whether a target has something of a stage that has no memory of its own."""
+        if not isinstance(target, CategoryTarget) or published < 0:
+            return published >= 0
+        category = self.home.home.log().open(target.name)
+        reader = category.reader()
+        for number in range(published, max(category.first, published - _LOOK_BACK) - 1, -1):
+            files = reader.commit(number).files
+            if files:
+                return all(name.startswith(f"{stage.name}-") for name in files)
+        return False
+
+    def _target(self, stage: Stage) -> Target:
+        return target_of(self.plan.application, stage, self.options)
+
+    def _checkpoint(self, stage: Stage) -> Checkpoint:
+        return read_checkpoint(self.home.checkpoint(stage.name))
+
+    def _control(self, stage: Stage) -> Path:
+        return self.home.control_file(stage.name, "sink")
+
+
+def writer_name(plan: Plan, stage: Stage) -> str:
+    """The name by which a lookup table knows a stage."""
+    return f"{plan.application}.{stage.name}"
+
+
+def _lost(stage: Stage, checkpoint: Checkpoint, target: Target, published: int) -> RunError:
+    """A checkpoint is gone, or is an old one: what the stage would do next, it has already published."""
+    have = "is missing" if checkpoint.begun < 0 else f"ends at micro-batch {checkpoint.begun}"
+    return RunError(
+        f"the checkpoint of stage {stage.name!r} {have}, and {target.name} has its commits up to "
+        f"{published}: going on, it would publish rows twice",
+        where=str(checkpoint.folder),
+        hint=f"restore the checkpoint from a backup; or {ANEW}",
+    )
