@@ -25,6 +25,7 @@ from braid.core.columns import HASH, TIME
 from braid.core.positions import Position
 from braid.core.side import Side
 from braid.core.times import MAX_TIME, MIN_TIME, SECOND
+from braid.kernels.arrays import Ints
 from braid.kernels.join.interval import IntervalJoin
 from braid.kernels.join.spec import JoinSpec, JoinType, OutputColumn
 from braid.kernels.join.step import two_sided
@@ -93,6 +94,11 @@ class Blocks:
     def overlapping(self, side: Side, until: Position, low: int, high: int) -> list[Position]:
         ranges = self._ranges[side][: until.chunk + 1]
         return [Position(0, i) for i, (first, last) in enumerate(ranges) if first <= high and last >= low]
+
+    def find(
+        self, side: Side, until: Position, hashes: Ints, low: Ints, high: Ints
+    ) -> list[tuple[Position, Ints | None]]:
+        return [(block, None) for block in self.overlapping(side, until, int(low.min()), int(high.max()))]
 
     def forgotten(self, side: Side) -> int:
         return MIN_TIME

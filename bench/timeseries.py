@@ -29,6 +29,7 @@ from braid.core.columns import HASH, TIME
 from braid.core.positions import Position
 from braid.core.side import Side
 from braid.core.times import MAX_TIME, MIN_TIME, SECOND
+from braid.kernels.arrays import Ints
 from braid.kernels.join.series import SeriesJoin
 from braid.kernels.join.spec import JoinType, OutputColumn, SeriesMode, SeriesSpec
 from braid.kernels.join.step import two_sided
@@ -92,6 +93,11 @@ class Blocks:
 
     def overlapping(self, side: Side, until: Position, low: int, high: int) -> list[Position]:
         return []
+
+    def find(
+        self, side: Side, until: Position, hashes: Ints, low: Ints, high: Ints
+    ) -> list[tuple[Position, Ints | None]]:
+        return [(block, None) for block in self.overlapping(side, until, int(low.min()), int(high.max()))]
 
     def arrived(self, side: Side, block: Position) -> int:
         return 0

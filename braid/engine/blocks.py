@@ -9,6 +9,7 @@ import pyarrow as pa
 from braid.core.columns import LIVE, TIME
 from braid.core.positions import Position
 from braid.core.times import MIN_TIME
+from braid.kernels.arrays import Ints
 from braid.kernels.operator import OperatorSpec
 from braid.log.layout import HashRange
 from braid.log.reader import Reader
@@ -44,12 +45,15 @@ class LogBlocks:
         )
 
     def overlapping(self, name: str, until: Position, low: int, high: int) -> Sequence[Position]:
-        """Blocks up to and including `until` that may hold event times within `[low, high]`.
-
-        Looks at the log again, so that blocks are not asked for that retention has taken since the last time.
-        """
-        self._readers[name].category.refresh()
+        """Blocks up to and including `until` that may hold event times within `[low, high]`."""
         return [Position(*found) for found in self._readers[name].overlapping(TIME, until, low, high)]
+
+    def find(
+        self, name: str, until: Position, hashes: Ints, low: Ints, high: Ints
+    ) -> list[tuple[Position, Ints | None]]:
+        """Blocks up to and including `until`, and rows in them, that may have these hashes at these times."""
+        found = self._readers[name].find(until, hashes, low, high, self._ranges[name])
+        return [(Position(*block), rows) for block, rows in found]
 
     def arrived(self, name: str, block: Position) -> int:
         """Wall-clock time at which a block was published, in microseconds."""

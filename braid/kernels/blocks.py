@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -27,6 +27,15 @@ class BlockSource(Protocol):
 
     def overlapping(self, name: str, until: Position, low: int, high: int) -> Sequence[Position]:
         """Blocks up to and including `until` that may hold event times within `[low, high]`, ascending."""
+
+    def find(
+        self, name: str, until: Position, hashes: Ints, low: Ints, high: Ints
+    ) -> Iterable[tuple[Position, Ints | None]]:
+        """Blocks up to and including `until` that may hold partners, ascending, and the rows in question.
+
+        Asked for are rows with one of `hashes`, which ascend, at an event time within its `[low, high]`. With
+        a block come the ascending numbers of its rows that may be such rows, or None if that may be all.
+        """
 
     def arrived(self, name: str, block: Position) -> int:
         """Wall-clock time at which a block was published, in microseconds."""

@@ -145,7 +145,7 @@ class Reader:
         hashes, low, high
             Ascending hashes, each with the least and greatest event time that is asked for.
         hash_range
-            What `read` will be called with, which rows are numbered for.
+            What `read` will be called with, as which rows are numbered; other hashes are not looked for.
         """
         self.refresh()
         return self._whole(lambda: self._find(until, hashes, low, high, hash_range))
@@ -232,6 +232,10 @@ class Reader:
         high: Ints,
         hash_range: tuple[int, int] | None,
     ) -> list[tuple[tuple[int, int], Ints | None]]:
+        if hash_range is not None:
+            least, greatest = hash_range
+            mine = slice(np.searchsorted(hashes, least, "left"), np.searchsorted(hashes, greatest, "right"))
+            hashes, low, high = hashes[mine], low[mine], high[mine]
         if not len(hashes):
             return []
         found: list[tuple[tuple[int, int], Ints | None]] = []

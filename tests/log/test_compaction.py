@@ -20,6 +20,11 @@ from tests.log.samples import SCHEMA, Counting, rows, typed
 NOW = 10**9
 
 
+@pytest.fixture
+def log(memory_path) -> Log:
+    return Log(memory_path / "log")
+
+
 def everything(reader):
     """All that a reader tells, rows and records."""
     last = reader.latest()

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import uuid
 from pathlib import Path
 
@@ -20,17 +19,6 @@ from braid.log import Log, Reader, durable, write_file
 from braid.log.layout import commit_path, data_path
 from tests.log import crashing, racing
 from tests.log.samples import Counting, everything, multiset, rows, typed
-
-
-@pytest.fixture
-def memory_path(tmp_path):
-    """A folder in memory, where syncing costs nothing."""
-    shared = Path("/dev/shm")
-    if not os.access(shared, os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir=shared) as folder:
-        yield Path(folder)
 
 
 def test_a_writer_killed_at_any_step_leaves_all_published_commits_and_no_half_ones(memory_path):

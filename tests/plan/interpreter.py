@@ -16,6 +16,7 @@ from braid.core.config import AppConfig
 from braid.core.positions import Position
 from braid.core.side import Side
 from braid.core.times import MAX_TIME, MIN_TIME
+from braid.kernels.arrays import Ints
 from braid.kernels.join.kernel import open_join
 from braid.kernels.join.step import two_sided
 from braid.plan.kinds.join import JoinStage
@@ -130,6 +131,11 @@ class Blocks:
 
     def overlapping(self, side: Side, until: Position, low: int, high: int) -> list[Position]:
         return [block for block in self.blocks[side] if block <= until]
+
+    def find(
+        self, side: Side, until: Position, hashes: Ints, low: Ints, high: Ints
+    ) -> list[tuple[Position, Ints | None]]:
+        return [(block, None) for block in self.overlapping(side, until, int(low.min()), int(high.max()))]
 
     def forgotten(self, side: Side) -> int:
         return MIN_TIME

@@ -16,6 +16,7 @@ from braid.core.counters import Counters, merge
 from braid.core.positions import Position
 from braid.core.side import Side
 from braid.core.times import MAX_TIME, MIN_TIME
+from braid.kernels.arrays import Ints
 from braid.kernels.join.interval import IntervalJoin
 from braid.kernels.join.kernel import ShardJoin, open_join
 from braid.kernels.join.spec import AnySpec, JoinSpec, MatchMode, OutputColumn
@@ -74,6 +75,27 @@ class MemorySource:
             if block <= until and times and min(times) <= high and max(times) >= low:
                 found.append(block)
         return sorted(found)
+
+    def find(
+        self, side: Side, until: Position, hashes: Ints, low: Ints, high: Ints
+    ) -> list[tuple[Position, Ints | None]]:
+        """Whole blocks, or the rows that an index finds: the log has both, older commits with an index."""
+        found: list[tuple[Position, Ints | None]] = []
+        for block in self.overlapping(side, until, int(low.min()), int(high.max())):
+            if block.commit % 2:
+                found.append((block, None))
+                continue
+            rows = zip(
+                *(self.blocks[side][block].column(name).to_pylist() for name in (HASH, TIME)), strict=True
+            )
+            hits = [
+                row
+                for row, (key, time) in enumerate(rows)
+                if time is not None and np.any((hashes == key) & (low <= time) & (high >= time))
+            ]
+            if hits:
+                found.append((block, np.array(hits, np.int64)))
+        return found
 
     def arrived(self, side: Side, block: Position) -> int:
         return 100 * (block.commit * 3 + block.chunk)
