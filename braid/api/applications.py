@@ -29,6 +29,7 @@ def run(
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
     on_progress: Callable[[MicroBatch], None] | None = None,
+    on_phase: Callable[[str], None] | None = None,
 ) -> Application:
     """Start an application, or go on with one, and return its handle.
 
@@ -48,6 +49,8 @@ def run(
         For a new Spark application: where it runs, and further settings.
     on_progress
         Called with the metrics of every micro-batch.
+    on_phase
+        Called with what a start, which takes seconds, is about to do.
     """
     from braid.spark.app import Application
 
@@ -61,6 +64,7 @@ def run(
         master=master,
         settings=settings,
         on_progress=on_progress,
+        on_phase=on_phase,
     )
     return application.start()
 

@@ -39,6 +39,11 @@ class Monitor:
         self._started = time.monotonic()
         self._said = 0.0
 
+    def phase(self, text: str) -> None:
+        """Say what a start is doing: it takes seconds before there are any metrics."""
+        seconds = time.monotonic() - self._started
+        self._console.print(f"[{seconds:4.1f} s] {text}", highlight=False, markup=False)
+
     def progress(self, batch: MicroBatch) -> None:
         """Take the metrics of a micro-batch."""
         with self._lock:

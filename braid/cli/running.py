@@ -64,6 +64,7 @@ def run(
                 master=master,
                 settings=_pairs(spark, "--spark"),
                 on_progress=monitor.progress,
+                on_phase=monitor.phase,
             )
         except Interrupted as interrupt:
             typer.echo("stopped while starting", err=True)

@@ -67,6 +67,8 @@ class Application:
         For a new Spark application.
     on_progress
         Called with the metrics of every micro-batch.
+    on_phase
+        Called with what a start, which takes seconds, is about to do.
     show
         Called with every row of a CONSOLE table, as JSON.
     """
@@ -82,6 +84,7 @@ class Application:
         master: str | None = None,
         settings: Mapping[str, str] | None = None,
         on_progress: Callable[[MicroBatch], None] | None = None,
+        on_phase: Callable[[str], None] | None = None,
         show: Callable[[str], None] | None = None,
     ) -> None:
         self.plan = plan
@@ -95,6 +98,7 @@ class Application:
         self._spark = spark
         self._start = (master, settings)
         self._on_progress = on_progress
+        self._on_phase = on_phase or (lambda phase: None)
         self._show = show or _print
         self._held = ExitStack()
         self._opening = threading.Lock()
@@ -291,10 +295,13 @@ class Application:
             self._status.write(self._metrics)
         except OSError as error:
             raise _unwritable(error) from error
+        self._on_phase("starting Spark" if self._own else "opening the session")
         launcher = self._open_spark()
+        self._on_phase(f"preparing {len(stages)} stages")
         launcher.prepare()
         self._build_queries(launcher)
         self._launcher = launcher
+        self._on_phase("starting queries")
         self._start_queries([stage for stage in self.plan.stages if not self._waits(stage)])
         if self._threads.stopping.is_set():
             return

@@ -19,6 +19,11 @@ FIGURE_3 = Path(__file__).parents[2] / "examples" / "first" / "app.sql"
 
 
 def braid(*arguments: str, text: str | None = None) -> str:
+    return said(*arguments, text=text)[0]
+
+
+def said(*arguments: str, text: str | None = None) -> tuple[str, str]:
+    """What a command says to its standard output, and to the terminal beside it."""
     done = subprocess.run(
         [sys.executable, "-m", "braid.cli", *arguments],
         input=text,
@@ -29,7 +34,7 @@ def braid(*arguments: str, text: str | None = None) -> str:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return done.stdout, done.stderr
 
 
 def test_figure_3_from_publishing_to_printing(home: Home) -> None:
@@ -38,7 +43,10 @@ def test_figure_3_from_publishing_to_printing(home: Home) -> None:
     right = [{"eventtime": "2023-11-14T22:13:21Z", "key": "k1", "dim_two": "b", "dim_three": None}]
     braid("publish", "left", "-", *where, text="\n".join(map(json.dumps, left)) + "\n")
     braid("publish", "right", "-", *where, text="\n".join(map(json.dumps, right)) + "\n")
-    summary = braid("run", str(FIGURE_3), "--drain", "--master", "local[2]", "--set", "shards=2", *where)
+    run = ("run", str(FIGURE_3), "--drain", "--master", "local[2]", "--set", "shards=2")
+    summary, progress = said(*run, *where)
+    phases = [line.partition("] ")[2] for line in progress.splitlines() if line.startswith("[")]
+    assert phases == ["starting Spark", "preparing 3 stages", "starting queries"]
     assert "sample_app: drained" in summary
     events = [json.loads(line) for line in home.application("sample_app").log_file.read_text().splitlines()]
     drained = len(events[0]["stages"]) * ["stage drained"]
