@@ -12,7 +12,7 @@ from pathlib import Path
 
 import annotated_types
 
-from braid.core.config import AppConfig, Duration
+from braid.core.config import UNLIMITED, Age, AppConfig, is_duration
 
 PAGE = Path(__file__).parents[1] / "docs" / "options.md"
 _HEAD = """# Options
@@ -21,6 +21,7 @@ What `CREATE APPLICATION name WITH (option = value, ...)` and `braid run --set o
 latter wins. Written by `tools/options.py` from `braid/core/config.py`.
 
 Durations are texts such as `'90 seconds'`, `'30 minutes'` or `'3 hours'`; plain numbers are seconds.
+Where `'forever'` is an option, upkeep removes nothing ([running](running.md#upkeep)).
 
 | option | type | default | meaning |
 |---|---|---|---|
@@ -32,8 +33,9 @@ def page() -> str:
     """The text of the page."""
     rows = []
     for name, field in AppConfig.model_fields.items():
-        duration = typing.get_args(Duration)[1] in field.metadata
+        age, duration = typing.get_args(Age)[1] in field.metadata, is_duration(name)
         kind = "duration" if duration else _type(field.annotation)
+        kind += f" or `'{UNLIMITED}'`" * age
         limits = [text for mark in field.metadata if (text := _limit(mark, duration))]
         default = _duration(field.default) if duration else _value(field.default)
         rows.append(f"| `{name}` | {', '.join([kind, *limits])} | {default} | {field.description} |\n")

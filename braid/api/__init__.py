@@ -5,6 +5,7 @@ Applications: `run` starts one and gives its `Application`; `status` shows those
 what one of them runs.
 Data: `publish`, `publish_file`, `publish_lines` and `Publisher` append records, `read` and `read_batches`
 read rows, `categories` lists.
+Upkeep: `upkeep` looks after the log of a home, `drop_category` and `drop_application` remove for good.
 Lookup tables: `load_lookup`, `get_lookup`, `lookup_tables`.
 
 What is below (`braid.plan`, `braid.spark`, ...) may change without notice.
@@ -35,6 +36,10 @@ from braid.api.programs import (
     explain,
     load_plan,
 )
+from braid.api.upkeep import drop_application, drop_category, upkeep
+from braid.engine.drop import Dropped
+from braid.engine.upkeep import CategoryReport, UpkeepReport
+from braid.engine.upkeep_rules import Holder
 
 if TYPE_CHECKING:
     # Importing it needs PySpark, which `run` does when it is called.
@@ -43,15 +48,21 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMATS",
     "CategoryInfo",
+    "CategoryReport",
     "Compiled",
+    "Dropped",
+    "Holder",
     "LookupInfo",
     "Publisher",
+    "UpkeepReport",
     "categories",
     "compile_file",
     "compile_text",
     "diff",
     "diff_json",
     "diff_text",
+    "drop_application",
+    "drop_category",
     "explain",
     "get_lookup",
     "load_lookup",
@@ -65,4 +76,5 @@ __all__ = [
     "run",
     "running_plan",
     "status",
+    "upkeep",
 ]

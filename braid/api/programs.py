@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from braid.core.config import parse_options
 from braid.core.errors import BraidError
 from braid.core.json_values import Json
 from braid.lang import compiler
 from braid.lang.query import Query
 from braid.plan.logical.lower import lower
 from braid.plan.logical.planner import rewrite
+from braid.plan.retention import retention_warnings
 from braid.plan.serialise import dumps, loads
 from braid.plan.show.explain import explain_mermaid, explain_text
 from braid.plan.show.physical import explain_physical
@@ -41,8 +43,12 @@ class Compiled:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Rendered warnings, such as an unused input."""
-        return self.query.warnings
+        """Rendered warnings, such as an unused input, or a retention that is too short."""
+        return (*self.query.warnings, *self._about_retention())
+
+    def _about_retention(self) -> list[str]:
+        found = retention_warnings(self.plan, parse_options(dict(self.plan.options)))
+        return [f"warning: {text}" for text in found]
 
     @property
     def joins(self) -> int:

@@ -107,7 +107,7 @@ def categories(home: HomeOption = None) -> None:
             "raw" if info.raw else "typed",
             f"{info.rows:,}",
             f"{info.commits:,}",
-            _size(info.bytes),
+            size_text(info.bytes),
             str(info.shards),
             times,
         )
@@ -188,7 +188,8 @@ def _iso(micros: int | None) -> str:
     return "" if micros is None else datetime.fromtimestamp(micros / 1e6, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _size(size: float) -> str:
+def size_text(size: float) -> str:
+    """`12.3 MB`."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

@@ -117,6 +117,8 @@ def status(
             )
         if value.error:
             table.add_row("", "", value.error)
+        for trouble in value.troubles:
+            table.add_row("", "", f"upkeep of {trouble}")
     Console(width=None if sys.stdout.isatty() else 200).print(table)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
 from braid.core.errors import ConfigError
-from braid.core.times import DAY, HOUR, MINUTE
+from braid.core.times import DAY, FOREVER, HOUR, MINUTE
 
 _UNITS = {
     "microsecond": 1,
@@ -53,6 +53,20 @@ def _read_duration(value: object, info: ValidationInfo) -> object:
 
 Duration = Annotated[int, BeforeValidator(_read_duration)]
 """Microseconds, written as text with a unit."""
+
+
+UNLIMITED = "forever"
+"""What is written for a time for which something is kept, if it is to be kept for ever."""
+
+
+def _read_age(value: object, info: ValidationInfo) -> object:
+    if isinstance(value, str) and value.strip().lower() == UNLIMITED:
+        return FOREVER
+    return _read_duration(value, info)
+
+
+Age = Annotated[int, BeforeValidator(_read_age)]
+"""A duration, or `FOREVER`."""
 
 
 class AppConfig(BaseModel):
@@ -99,8 +113,28 @@ class AppConfig(BaseModel):
         description="Most rows that a join buffers; input pauses there, and the join fails if it must.",
     )
     late_lookup: bool = Field(True, description="Whether late rows look for partners in the log.")
-    retention: Duration = Field(48 * HOUR, ge=0, description="Age up to which the log is kept.")
+    retention: Age = Field(
+        48 * HOUR,
+        ge=0,
+        description="How long inputs and intermediate categories are kept in the log after they were "
+        "written: as far back as late rows find partners. What a stage still needs stays for longer.",
+    )
+    output_retention: Age = Field(
+        7 * DAY,
+        ge=0,
+        description="How long the categories that an application stores its tables in are kept. What another "
+        "application has still to read stays for longer.",
+    )
+    dead_letter_retention: Age = Field(30 * DAY, ge=0, description="How long dead letters are kept.")
     trigger: Duration = Field(0, ge=0, description="Least time between micro-batches; 0 is back to back.")
+
+
+def is_duration(option: str) -> bool:
+    """Whether the value of an option is microseconds."""
+    readers = (
+        each.func for each in AppConfig.model_fields[option].metadata if isinstance(each, BeforeValidator)
+    )
+    return any(reader in (_read_duration, _read_age) for reader in readers)
 
 
 def parse_options(options: Mapping[str, object]) -> AppConfig:

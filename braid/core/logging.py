@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import logging.handlers
 import os
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from braid.core.errors import ConfigError
 if TYPE_CHECKING:
     from structlog.typing import WrappedLogger
 
+FULL, GENERATIONS = 16 * 2**20, 3
+"""Bytes at which a file that grows by lines is renamed to `<name>.1`, and how many such files are kept."""
 VARIABLE = "BRAID_LOG"
 """Environment variable with the least level to show; WARNING by default. Files have INFO at least."""
 _ROOT = "braid"
@@ -76,7 +79,7 @@ def log_to_file(path: Path, application: str) -> Iterator[Log]:
 
     logger = logging.getLogger(f"{_ROOT}.run.{application}")
     logger.setLevel(min(level(), logging.INFO))
-    handler = _File(path)
+    handler = _File(path, maxBytes=FULL, backupCount=GENERATIONS)
     handler.setFormatter(_JsonLines())
     logger.addHandler(handler)
     try:
@@ -105,7 +108,7 @@ def _values(record: logging.LogRecord) -> dict[str, object]:
     return record.msg if isinstance(record.msg, dict) else {"event": record.getMessage()}
 
 
-class _File(logging.FileHandler):
+class _File(logging.handlers.RotatingFileHandler):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  its name in the library
         """Do without a line that cannot be written, as on a full disk."""
 

@@ -99,6 +99,7 @@ class RunStatus:
     state: RunState = RunState.STARTING
     error: str | None = None
     started: float = field(default_factory=time.time)
+    troubles: tuple[str, ...] = ()
 
     def write(self, stages: Mapping[str, StageMetrics]) -> Status:
         """Write the status file, and return what it says."""
@@ -116,6 +117,7 @@ class RunStatus:
             started=self.started,
             updated=time.time(),
             stages={name: metrics.status() for name, metrics in stages.items()},
+            troubles=self.troubles,
         )
 
 

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from braid.core.counters import Counters
 from braid.home.records import CountersField, Record
+from braid.home.rotation import generations, rotate
 
 
 class MicroBatch(Record):
@@ -56,13 +57,15 @@ class MicroBatch(Record):
     def append(self, path: Path) -> None:
         """Add the record to a metrics file."""
         line = json.dumps(self.model_dump(mode="json"), separators=(",", ":"))
+        rotate(path)
         with path.open("a") as file:
             file.write(line + "\n")
 
 
 def read_metrics(path: Path) -> list[MicroBatch]:
-    """All records of a metrics file; a last line that is still being written is left out."""
-    if not path.exists():
-        return []
-    lines = path.read_text().split("\n")[:-1]
-    return [MicroBatch.of_json(json.loads(line), where=str(path)) for line in lines]
+    """All records of a metrics file, oldest first; a last line that is still being written is left out."""
+    return [
+        MicroBatch.of_json(json.loads(line), where=str(each))
+        for each in generations(path)
+        for line in each.read_text().split("\n")[:-1]
+    ]

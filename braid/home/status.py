@@ -84,6 +84,8 @@ class Status(Record):
         When that was started, and when this was written, in seconds.
     stages
         By name.
+    troubles
+        What its upkeep could not do, and tries again.
     """
 
     application: str
@@ -93,6 +95,7 @@ class Status(Record):
     started: float = 0.0
     updated: float = 0.0
     stages: dict[str, StageStatus] = Field(default_factory=dict)
+    troubles: tuple[str, ...] = ()
 
 
 def read_status(home: AppHome) -> Status | None:

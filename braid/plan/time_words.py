@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from braid.core.times import DAY, HOUR, MINUTE
+from braid.core.config import UNLIMITED
+from braid.core.times import DAY, FOREVER, HOUR, MINUTE
 
 _UNITS = (
     ("d", DAY),
@@ -15,7 +16,9 @@ _UNITS = (
 
 
 def duration(micros: int) -> str:
-    """`3 min`, `3 h 30 min`, `-1 min 30 s`, `0 s`."""
+    """`3 min`, `3 h 30 min`, `-1 min 30 s`, `0 s`, `forever`."""
+    if micros >= FOREVER:
+        return UNLIMITED
     if micros == 0:
         return "0 s"
     parts, rest = [], abs(micros)

@@ -13,13 +13,16 @@ from types import TracebackType
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from braid.core.config import parse_options
 from braid.core.errors import RunError
 from braid.core.logging import Log, log_to_file
 from braid.core.threads import Threads, spawn, within
 from braid.core.times import DAY
+from braid.engine.needs import RunNeeds
 from braid.engine.run_metrics import RunStatus, StageMetrics
+from braid.engine.run_upkeep import RunUpkeep
 from braid.engine.silences import Silences
 from braid.home.files import is_full, write_json
 from braid.home.metrics import MicroBatch
@@ -27,6 +30,8 @@ from braid.home.options import write_options
 from braid.home.paths import AppHome, Home
 from braid.home.status import RunState, Status
 from braid.plan.dependencies import reads_kept, upstream
+from braid.plan.physical.targets import relay_name
+from braid.plan.retention import retention_warnings
 from braid.plan.serialise import loads, plan_to_json
 from braid.plan.stages.base import Plan, Stage
 from braid.plan.update.diff import diff
@@ -39,6 +44,8 @@ from braid.spark.resuming import Resuming
 from braid.spark.supervised import Supervised
 
 _WATCH_SECONDS = 0.25
+_UPKEEP_SECONDS = 1.0
+"""How often upkeep looks whether something is due."""
 _STOP_SECONDS = 7.0
 """How long queries may take to stop until Java is killed, which is as safe at any time as it is quick."""
 _SHARED_STOP_SECONDS = 60.0
@@ -111,11 +118,13 @@ class Application:
         self._metrics = {
             stage.name: StageMetrics(self.home, stage.name, stage.kind, _what(stage)) for stage in plan.stages
         }
+        self._needs = RunNeeds(self.home, plan)
         self._status = RunStatus(self.home)
         self._error: BaseException | None = None
         self._threads = Threads(self.home.name, self.fail)
         self._begun = threading.Event()
         self._ended = threading.Event()
+        self._upkeep: RunUpkeep | None = None
         self._launched = False
         self._drained = False
         self._full = False
@@ -285,6 +294,8 @@ class Application:
         began = time.monotonic()
         stages = [stage.name for stage in self.plan.stages]
         self._log.info("starting", drain=self._drain, master=self._start[0], update=verdict, stages=stages)
+        for text in retention_warnings(self.plan, self._options):
+            self._log.warning("retention is shorter than a window", detail=text)
         try:
             for stage in self.plan.stages:
                 for what in ("drain", "pacing"):
@@ -308,6 +319,9 @@ class Application:
         self._log.info("started", seconds=round(time.monotonic() - began, 3))
         self._status.state = RunState.DRAINING if self._drain else RunState.RUNNING
         self._threads.repeat("watch", _WATCH_SECONDS, self._watch)
+        stopping = self._threads.stopping
+        self._upkeep = RunUpkeep(self.home, self._options, self._needs, self._log, stopping)
+        self._threads.repeat("upkeep", _UPKEEP_SECONDS, self._upkeep.turn)
         if self._drain:
             self._threads.start("drain", self._work_off)
         self._begun.set()
@@ -378,11 +392,24 @@ class Application:
                     changed = True
                     if self._on_progress is not None and self._error is None:
                         self._on_progress(done)
+                self._note_needs(name, progress, done)
+        for stage in self.plan.stages:
+            for progress in self._relays[stage.name].progress() if stage.name in self._relays else ():
+                self._note_needs(relay_name(stage), progress, None)
+        if self._upkeep is not None:
+            self._status.troubles = self._upkeep.troubles
         if changed or time.time() - self._written > 1:
             self._written = time.time()
             status = self._status.write(self._metrics)
             if self._options.idle == "wait":
                 self._silences.tell(status.stages)
+
+    def _note_needs(self, query: str, progress: StreamingQueryProgress, done: MicroBatch | None) -> None:
+        """Note what a micro-batch, if it was one, has left for the log to keep."""
+        if "addBatch" in progress["durationMs"]:
+            start = progress["sources"][0]["startOffset"]
+            counts, written = (None, -1) if done is None else (done.counters, done.commit)
+            self._needs.take(query, progress["batchId"], start, counts, time.time(), written)
 
     def _diagnosed(self, error: BaseException) -> BaseException:
         """What is behind an error: of a call that Java did not answer, its end."""
@@ -483,6 +510,7 @@ class Application:
         end = self._log.info if failed is None else self._log.error
         end("ended", state=self._status.state, error=failed, status=self.home.status_file, raised=True)
         self._status.write(self._metrics)
+        self._needs.write()
 
 
 def _print(line: str) -> None:

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from braid.core.config import AppConfig, parse_duration, parse_options
+from braid.core.config import AppConfig, parse_duration, parse_options, stored_options
 from braid.core.errors import ConfigError
+from braid.core.times import DAY, FOREVER
+
+
+def test_what_is_kept_may_be_kept_for_ever() -> None:
+    kept = parse_options(
+        {"retention": "Forever", "output_retention": "forever", "dead_letter_retention": "1 d"}
+    )
+    assert (kept.retention, kept.output_retention, kept.dead_letter_retention) == (FOREVER, FOREVER, DAY)
+    assert stored_options(kept.model_dump(mode="json")) == kept
+    with pytest.raises(ConfigError, match="'forever' is not a duration"):
+        parse_options({"slack": "forever"})
 
 
 @pytest.mark.parametrize(

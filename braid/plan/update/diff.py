@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from braid.core.config import AppConfig
+from braid.core.config import AppConfig, is_duration
 from braid.plan.stages.base import Plan
 from braid.plan.time_words import duration
 from braid.plan.update.change import Change
@@ -64,7 +64,8 @@ def _options(old: AppConfig, new: AppConfig) -> Iterator[Change]:
         kind = OPTION_KINDS.get(name, "option.changed")
         if name == "retention" and after < before:
             kind = "retention.shortened"
-        yield Change(kind, f"option {name}", f"{before} -> {after}")
+        words = [duration(each) if is_duration(name) else str(each) for each in (before, after)]
+        yield Change(kind, f"option {name}", " -> ".join(words))
 
 
 def _table(name: str, before: PlanIndex, after: PlanIndex) -> Iterator[Change]:
