@@ -38,6 +38,8 @@ LOOK_AHEAD = 2
 """Shards whose steps are begun before their turn: the kernels leave the interpreter most of the time."""
 LOOK_AHEAD_BLOCKS = 16
 """Blocks of a step from which on that pays."""
+OTHER_RUN_SECONDS = 60.0
+"""How long shards of another run of the same query are kept after their last step."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +92,16 @@ class StateCell(Protocol):
 
 @dataclass
 class _Cached:
-    """A shard after its last step, of which `version` and `step` tell: the number and the text."""
+    """A shard after its last step, of which `version` and `step` tell: the number and the text.
+
+    `query` is what all runs of a query have in common, and `used` when the shard was used last.
+    """
 
     version: int
     operator: Operator
     step: str = ""
+    query: object = None
+    used: float = 0.0
 
 
 @dataclass
@@ -139,6 +146,7 @@ class Stepper:
     def __init__(self, config: OperatorConfig, state: StateCell) -> None:
         self._config = config
         self._state = state
+        self._query = (config.root, tuple(config.inputs.items()))
 
     def step(self, shard: int, text: str) -> list[pa.RecordBatch]:
         """Results of a step, given as text: rows and, on rows of their own, notes."""
@@ -152,7 +160,7 @@ class Stepper:
         joined = time.perf_counter()
         state = operator.snapshot()
         self._state.put(_pack(version + 1, step.epoch, state))
-        _cache[self._config.run, shard] = _Cached(version + 1, operator, text)
+        self._keep(shard, _Cached(version + 1, operator, text, self._query, time.monotonic()))
         blocks = self._blocks(shard)
         saved = time.perf_counter()
         counts = self._counts(shard, output)
@@ -221,6 +229,15 @@ class Stepper:
             return version, cached.operator
         return version, self._config.operator.open(self._blocks(shard), state, self._losses(shard))
 
+    def _keep(self, shard: int, cached: _Cached) -> None:
+        """Put a shard into the cache, and let those of runs of the same query go that have ended."""
+        run = self._config.run
+        for other, one in list(_cache.items()):
+            old = one.used < cached.used - OTHER_RUN_SECONDS
+            if other[0] != run and one.query == cached.query and old:
+                del _cache[other]
+        _cache[run, shard] = cached
+
     def _look_ahead(self, text: str, step: Step) -> None:
         """Begin the step of shards whose turn comes next, on what the cache has of them.
 
@@ -269,8 +286,10 @@ def _results(rows: pa.Table, notes: list[pa.Array]) -> list[pa.RecordBatch]:
 
 def _lost(lost: pa.Table, blocks: LogBlocks) -> pa.Array:
     """A note for every row that lost something, with the row; invalid times were reported by the slicer."""
-    lost = lost.filter(pc.not_equal(lost["reason"], "invalid_time")).combine_chunks()
     notes = [pa.array([], pa.string())]
+    if not lost.num_rows:
+        return notes[0]
+    lost = lost.filter(pc.not_equal(lost["reason"], "invalid_time")).combine_chunks()
     for group in (
         lost.group_by(["side", "reason", "commit", "chunk"]).aggregate([("row", "list")]).to_pylist()
     ):
