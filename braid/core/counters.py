@@ -7,14 +7,13 @@ To add a counter, add a field here, and count where it happens.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
 from operator import add, sub
 from typing import NamedTuple, TypeVar
 
 from braid.core.errors import StateError
-from braid.core.positions import Position
 
 
 class Kind(StrEnum):
@@ -110,10 +109,9 @@ class InputCounters:
         Merge.LEAST_BY_KEY,
     )
 
-    def hold(self, blocks: Sequence[Position]) -> None:
-        """Say in which blocks the rows held are, in the order in which they were taken in."""
-        self.blocks = len(blocks)
-        self.oldest = blocks[0].commit if blocks else None
+    def hold(self, blocks: int, oldest: int | None) -> None:
+        """Say in how many blocks the rows held are, and which is the oldest commit of these."""
+        self.blocks, self.oldest = blocks, oldest
 
     @property
     def match_rate(self) -> float | None:

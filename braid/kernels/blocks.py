@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from itertools import pairwise
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from braid.core.positions import Position
-from braid.kernels.arrays import Ints
+from braid.kernels.arrays import Flags, Ints, Mask, extended, spans
 
-DENSE = 64
-"""Rows per block from which on ascending rows are taken block by block."""
+LARGE_ROWS = 4096
+LARGE_BYTES = 4 << 20
+"""Blocks with as many rows or bytes are left where they are, which is in mapped files as a rule."""
+SEGMENT_ROWS = 8 * LARGE_ROWS
+SEGMENT_BYTES = 8 * LARGE_BYTES
+"""Smaller ones are copied into segments of about this size."""
+TIER = 8
+"""How many times as large the segment may be that new rows are joined with."""
 
 
 class BlockSource(Protocol):
@@ -44,87 +51,240 @@ class BlockSource(Protocol):
         """Largest event time that retention has removed; `MIN_TIME` if it has removed nothing."""
 
 
+class _Segment(NamedTuple):
+    """Rows that follow each other, and whether they stay where they are."""
+
+    rows: pa.RecordBatch
+    settled: bool
+
+
 class BlockStore:
-    """Blocks in memory (or mapped), whose rows are numbered through in order of arrival."""
+    """Rows of blocks, numbered through in order of arrival.
+
+    Blocks are what the log and saved state speak of: each has a position, and as many rows as the log has in
+    it. In memory, rows are in *segments*, each an Arrow batch of one large block or of many small neighbours.
+    So a row is copied a few times at most, arrays are few however small blocks are, and what has been copied
+    no longer holds the file that it was mapped from. Rows that are not wanted any more leave without their
+    block (`keep`); `_origin` then has the number that each row would have if all of its block were here.
+    """
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
-        self.ids: list[Position] = []
-        self._index: dict[Position, int] = {}
-        self._columns: dict[str, list[pa.Array]] = {}
-        self._batches: list[pa.RecordBatch] = []
         self.starts: Ints = np.zeros(1, np.int64)
+        self._commits: Ints = np.zeros(0, np.int64)
+        self._chunks: Ints = np.zeros(0, np.int64)
+        self._sizes: Ints = np.zeros(0, np.int64)
+        self._origin: Ints | None = None
+        self._segments: list[_Segment] = []
+        self._edges: list[int] = [0]
 
     @property
     def rows(self) -> int:
         """Rows in all blocks."""
         return int(self.starts[-1])
 
+    @property
+    def ids(self) -> list[Position]:
+        """The blocks, ascending."""
+        return [Position(*block) for block in zip(self._commits.tolist(), self._chunks.tolist(), strict=True)]
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks there are."""
+        return len(self._commits)
+
+    @property
+    def segments(self) -> int:
+        """How many arrays each column is in."""
+        return len(self._segments)
+
     def append(self, block: Position, batch: pa.RecordBatch) -> int:
-        """Add a block; its first row gets the returned number."""
-        start = self.rows
-        self._index[block] = len(self.ids)
-        self.ids.append(block)
-        self._batches.append(batch)
-        for name, arrays in self._columns.items():
-            arrays.append(batch.column(name))
-        self.starts = np.append(self.starts, start + batch.num_rows)
+        """Add a block, which comes after all others; its first row gets the returned number."""
+        start, size = self.rows, batch.num_rows
+        self._commits = extended(self._commits, [np.array([block.commit])])
+        self._chunks = extended(self._chunks, [np.array([block.chunk])])
+        if self._origin is not None:
+            whole = int(self._sizes.sum())
+            self._origin = extended(self._origin, [np.arange(whole, whole + size)])
+        self._sizes = extended(self._sizes, [np.array([size])])
+        self.starts = extended(self.starts, [np.array([start + size])])
+        if size:
+            settled = size >= LARGE_ROWS or batch.nbytes >= LARGE_BYTES
+            self._segments.append(_Segment(batch, settled))
+            self._edges.append(start + size)
         return start
+
+    # -- values -----------------------------------------------------------------------------------
 
     def take(self, column: str, rows: Ints, *, nullable: bool = False) -> pa.Array:
         """Values of a column for the given row numbers; with `nullable`, -1 gives NULL."""
-        if column not in self._columns:
-            self._columns[column] = [batch.column(column) for batch in self._batches]
-        arrays = self._columns[column]
-        if not arrays:
-            return pa.nulls(len(rows), self._schema.field(column).type)
-        if not nullable and len(rows) > DENSE * len(arrays) and np.all(rows[1:] >= rows[:-1]):
-            return self._take_ascending(arrays, rows)
-        taken = pa.chunked_array(arrays).take(pa.array(rows, mask=rows < 0 if nullable else None))
-        return taken.chunk(0) if taken.num_chunks == 1 else pa.concat_arrays(taken.chunks)
+        return self.gather((column,), rows, nullable=nullable)[column]
 
-    def _take_ascending(self, arrays: list[pa.Array], rows: Ints) -> pa.Array:
-        """Take from block after block: several times faster than from all of them at once."""
-        cuts = np.searchsorted(rows, self.starts)
-        parts = [
-            array.take(pa.array(rows[begin:end] - start))
-            for array, start, begin, end in zip(arrays, self.starts, cuts, cuts[1:], strict=False)
-            if end > begin
-        ]
-        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+    def gather(self, columns: Iterable[str], rows: Ints, *, nullable: bool = False) -> dict[str, pa.Array]:
+        """Values of some columns for the given row numbers; with `nullable`, -1 gives NULL."""
+        names = list(dict.fromkeys(columns))
+        if nullable and len(rows) and rows.min() < 0:
+            there = rows >= 0
+            place = pa.array(np.cumsum(there) - 1, mask=~there)
+            found = self.gather(names, rows[there])
+            return {name: values.take(place) for name, values in found.items()}
+        if not len(rows):
+            return {name: pa.nulls(0, self._schema.field(name).type) for name in names}
+        segment = np.searchsorted(self._edges, rows, side="right") - 1
+        order = None
+        if np.any(segment[1:] < segment[:-1]):
+            order = np.argsort(segment, kind="stable")
+            segment, rows = segment[order], rows[order]
+        cuts = [0, *(np.flatnonzero(segment[1:] != segment[:-1]) + 1).tolist(), len(rows)]
+        parts = []
+        for begin, end in pairwise(cuts):
+            number = int(segment[begin])
+            batch, index = self._segments[number].rows, pa.array(rows[begin:end] - self._edges[number])
+            parts.append([batch.column(name).take(index) for name in names])
+        values = [some[0] if len(some) == 1 else pa.concat_arrays(some) for some in zip(*parts, strict=True)]
+        if order is not None:
+            back = np.empty_like(order)
+            back[order] = np.arange(len(order))
+            values = [array.take(pa.array(back)) for array in values]
+        return dict(zip(names, values, strict=True))
 
     def least(self, column: str, rows: Ints) -> int | None:
         """Least value of a time column, in microseconds; None if there is none but NULLs."""
-        values = self.take(column, rows)
-        if pa.types.is_timestamp(values.type):
-            values = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
-        found: int | None = pc.min(values).as_py()
+        found: int | None = pc.min(microseconds(self.take(column, rows))).as_py()
         return found
 
+    # -- addresses --------------------------------------------------------------------------------
+
     def locate(self, rows: Ints) -> tuple[Ints, Ints]:
-        """Block index and row within the block, for each row number."""
+        """Block index and row within the block as the log has it, for each row number."""
         block = np.searchsorted(self.starts, rows, side="right") - 1
-        return block, rows - self.starts[block]
+        if self._origin is None:
+            return block, rows - self.starts[block]
+        return block, self._origin[rows] - (np.cumsum(self._sizes) - self._sizes)[block]
 
     def refs(self, rows: Ints) -> tuple[Ints, Ints, Ints]:
         """Commit, chunk and row within the block: the address of a row that outlives this store."""
         block, row = self.locate(rows)
-        ids = np.array(self.ids, np.int64).reshape(-1, 2)
-        return ids[block, 0], ids[block, 1], row
+        return self._commits[block], self._chunks[block], row
 
     def number(self, commit: Ints, chunk: Ints, row: Ints) -> Ints:
-        """Row numbers of addresses whose blocks are in this store."""
+        """Row numbers of addresses whose rows are in this store."""
         if not len(row):
             return row
-        pairs, inverse = np.unique(np.stack([commit, chunk], axis=1), axis=0, return_inverse=True)
-        index = np.array([self._index[Position(int(c), int(k))] for c, k in pairs], np.int64)
-        return self.starts[index[inverse.reshape(-1)]] + row
+        wide = 1 + max(int(self._chunks.max()), int(chunk.max()))
+        block = np.searchsorted(self._commits * wide + self._chunks, commit * wide + chunk)
+        if self._origin is None:
+            return self.starts[block] + row
+        return np.searchsorted(self._origin, (np.cumsum(self._sizes) - self._sizes)[block] + row)
 
-    def keep(self, blocks: Ints) -> None:
-        """Drop all blocks but those with the given ascending indexes; rows are numbered anew."""
-        sizes = self.starts[blocks + 1] - self.starts[blocks]
-        self.ids = [self.ids[i] for i in blocks]
-        self._batches = [self._batches[i] for i in blocks]
-        self._columns = {}
-        self._index = {block: i for i, block in enumerate(self.ids)}
-        self.starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    def span(self, blocks: Ints) -> Ints:
+        """Numbers of all rows of some blocks, which are given by their indexes."""
+        return spans(self.starts[blocks], self.starts[blocks + 1])
+
+    # -- what saved state has ---------------------------------------------------------------------
+
+    def positions(self, held: Mask) -> Ints:
+        """Commit and chunk of each block that a mask picks."""
+        return np.stack([self._commits[held], self._chunks[held]], axis=1)
+
+    def extent(self, held: Mask) -> tuple[int, int | None]:
+        """How many blocks a mask picks, and the commit of the first one."""
+        count = int(np.count_nonzero(held))
+        return count, int(self._commits[np.argmax(held)]) if count else None
+
+    def whole(self, flags: Flags, absent: int, held: Mask) -> Flags:
+        """Flags of all rows that the log has in the blocks that a mask picks; `absent` for those not here."""
+        if self._origin is not None:
+            here, flags = flags, np.full(int(self._sizes.sum()), absent, np.uint8)
+            flags[self._origin] = here
+        if held.all():
+            return flags
+        first = int(np.argmax(held))
+        if held[first:].all():
+            # As a rule, blocks leave in the order in which they came.
+            return flags[int(self._sizes[:first].sum()) :]
+        return flags[np.repeat(held, self._sizes)]
+
+    def whole_number(self, rows: Ints, held: Mask) -> Ints:
+        """Where rows are in what `whole` gives."""
+        block, row = self.locate(rows)
+        sizes = np.where(held, self._sizes, 0)
+        return (np.cumsum(sizes) - sizes)[block] + row
+
+    # -- upkeep -----------------------------------------------------------------------------------
+
+    def tidy(self) -> None:
+        """Copy small segments at the end into one, when it is not much larger than what it is joined with."""
+        self._join(self._small_before(len(self._segments), TIER), len(self._segments))
+
+    def keep(self, wanted: Mask) -> tuple[Mask, Mask]:
+        """Let rows go that a mask does not pick, and number the others anew; which rows and blocks are left.
+
+        Segments of which most rows are wanted stay as they are.
+        """
+        left = wanted.copy()
+        segments, edges = [], [0]
+        for segment, begin, end in zip(self._segments, self._edges, self._edges[1:], strict=False):
+            count = int(np.count_nonzero(wanted[begin:end]))
+            if not count:
+                continue
+            if 2 * count > end - begin:
+                left[begin:end] = True
+                count = end - begin
+            else:
+                index = pa.array(np.flatnonzero(wanted[begin:end]))
+                segment = _Segment(segment.rows.take(index), count >= SEGMENT_ROWS)
+            segments.append(segment)
+            edges.append(edges[-1] + count)
+        self._segments, self._edges = segments, edges
+        stay = self._renumber(left)
+        end = len(segments)
+        while end > 0:
+            first = self._small_before(end, SEGMENT_ROWS)
+            self._join(first, end)
+            end = min(first, end - 1)
+        return left, stay
+
+    def _renumber(self, left: Mask) -> Mask:
+        """Forget blocks without rows, and note which rows of the others are left; which blocks stay."""
+        before = np.append(0, np.cumsum(left))
+        count = before[self.starts[1:]] - before[self.starts[:-1]]
+        stay: Mask = count > 0
+        sizes = self._sizes[stay]
+        if int(count.sum()) == int(sizes.sum()):
+            self._origin = None
+        else:
+            origin = np.flatnonzero(left) if self._origin is None else self._origin[left]
+            old, new = np.cumsum(self._sizes) - self._sizes, np.cumsum(sizes) - sizes
+            self._origin = origin + np.repeat(new - old[stay], count[stay])
+        self._commits, self._chunks, self._sizes = self._commits[stay], self._chunks[stay], sizes
+        self.starts = np.append(0, np.cumsum(count[stay]))
+        return stay
+
+    def _small_before(self, end: int, tier: int) -> int:
+        """From which segment on those before `end` are to be joined into one."""
+        first, size, weight = end, 0, 0
+        while first > 0 and size < SEGMENT_ROWS and weight < SEGMENT_BYTES:
+            batch, settled = self._segments[first - 1]
+            if settled or (size and batch.num_rows > tier * size):
+                break
+            first, size, weight = first - 1, size + batch.num_rows, weight + batch.nbytes
+        return first
+
+    def _join(self, first: int, end: int) -> None:
+        """Make one segment of several neighbours."""
+        if end - first > 1:
+            batches = [segment.rows for segment in self._segments[first:end]]
+            columns = zip(*(batch.columns for batch in batches), strict=True)
+            arrays = [pa.concat_arrays(parts) for parts in columns]
+            rows = pa.RecordBatch.from_arrays(arrays, names=batches[0].schema.names)
+            settled = rows.num_rows >= SEGMENT_ROWS or rows.nbytes >= SEGMENT_BYTES
+            self._segments[first:end] = [_Segment(rows, settled)]
+            self._edges[first + 1 : end] = []
+
+
+def microseconds(values: pa.Array) -> pa.Array:
+    """Values of a time column as numbers."""
+    if pa.types.is_temporal(values.type):
+        values = values.cast(pa.timestamp("us", getattr(values.type, "tz", None))).cast(pa.int64())
+    return values

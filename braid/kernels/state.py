@@ -11,22 +11,34 @@ import numpy as np
 import pyarrow as pa
 
 from braid.core.errors import StateError
-from braid.core.positions import Position, positions_in, ranges_of
+from braid.core.positions import Position, positions_in
 from braid.kernels.arrays import Flags, Ints
 
-MAGIC = b"BRS2"
+MAGIC = b"BRS3"
+_RANGES = b"BRS2"
+"""What states began with that had the blocks of an input as ranges in the header. They are still read."""
 _JOINS_ONLY = b"BRJ1"
-"""What states began with that knew two inputs only, `left` and `right`. They are still read."""
+"""And those that knew two inputs only, `left` and `right`."""
+BITS = 4
+"""Flags of a row that are saved: the lowest so many bits."""
 
 
 @dataclass(frozen=True)
 class InputState:
-    """Blocks an input still needs, flags of their rows, its floor, and the last block admitted."""
+    """Blocks an input still needs, flags of their rows, its floor, and the last block admitted.
 
-    blocks: tuple[Position, ...] = ()
+    `positions` has commit and chunk of each block, ascending.
+    """
+
+    positions: Ints = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     flags: Flags = field(default_factory=lambda: np.zeros(0, np.uint8))
     floor: int = 0
     last: Position | None = None
+
+    @property
+    def blocks(self) -> tuple[Position, ...]:
+        """The positions one by one."""
+        return tuple(Position(*block) for block in self.positions.tolist())
 
 
 @dataclass(frozen=True)
@@ -55,7 +67,7 @@ def encode(state: OperatorState) -> bytes:
 
 def decode(data: bytes) -> OperatorState:
     """Read back what `encode` wrote."""
-    if data[:4] not in (MAGIC, _JOINS_ONLY):
+    if data[:4] not in (MAGIC, _RANGES, _JOINS_ONLY):
         raise StateError(
             f"operator state starts with {data[:4]!r}, but this version writes and reads {MAGIC!r}",
             hint="run it with the version that wrote it, or replay from the log",
@@ -82,13 +94,13 @@ def decode(data: bytes) -> OperatorState:
 
 
 def _encode_input(one: InputState, payload: list[bytes]) -> dict[str, object]:
-    planes = {
-        str(bit): _push(np.packbits((one.flags >> bit) & 1).tobytes(), payload)
-        for bit in range(4)
-        if np.any((one.flags >> bit) & 1)
-    }
+    planes = {}
+    for bit in range(BITS):
+        plane = np.packbits(one.flags & (1 << bit))
+        if plane.any():
+            planes[str(bit)] = _push(plane.tobytes(), payload)
     return {
-        "ranges": ranges_of(one.blocks),
+        "positions": _push(_encode_positions(one.positions).tobytes(), payload),
         "rows": len(one.flags),
         "bits": planes,
         "floor": one.floor,
@@ -97,19 +109,35 @@ def _encode_input(one: InputState, payload: list[bytes]) -> dict[str, object]:
 
 
 def _decode_input(header: dict[str, object], rest: memoryview) -> InputState:
-    rows = header["rows"]
-    ranges, bits, floor, last = header["ranges"], header["bits"], header["floor"], header["last"]
+    rows, bits, floor, last = header["rows"], header["bits"], header["floor"], header["last"]
     assert isinstance(rows, int)
     assert isinstance(floor, int)
     assert isinstance(bits, dict)
-    assert isinstance(ranges, list)
     flags = np.zeros(rows, np.uint8)
     for bit, where in bits.items():
         plane = np.unpackbits(np.frombuffer(_pull(where, rest), np.uint8), count=rows)
         flags |= plane << int(bit)
     return InputState(
-        tuple(positions_in(ranges)), flags, floor, Position(*last) if isinstance(last, list) else None
+        _decode_positions(header, rest), flags, floor, Position(*last) if isinstance(last, list) else None
     )
+
+
+def _encode_positions(positions: Ints) -> Ints:
+    """Steps from block to block, in commits and chunks, and how many times in a row each is taken."""
+    steps = np.diff(positions, axis=0, prepend=np.zeros((1, 2), np.int64))
+    first = np.flatnonzero(np.append(True, np.any(steps[1:] != steps[:-1], axis=1))[: len(steps)])
+    return np.column_stack([steps[first], np.diff(np.append(first, len(steps)))])
+
+
+def _decode_positions(header: dict[str, object], rest: memoryview) -> Ints:
+    if "positions" in header:
+        where = header["positions"]
+        assert isinstance(where, list)
+        steps = np.frombuffer(_pull(where, rest), np.int64).reshape(-1, 3)
+        return np.cumsum(np.repeat(steps[:, :2], steps[:, 2], axis=0), axis=0)
+    ranges = header["ranges"]
+    assert isinstance(ranges, list)
+    return np.array(positions_in(ranges), np.int64).reshape(-1, 2)
 
 
 def _push(data: bytes, payload: list[bytes]) -> list[int]:

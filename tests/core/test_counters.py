@@ -21,7 +21,6 @@ from braid.core.counters import (
     to_json,
 )
 from braid.core.errors import StateError
-from braid.core.positions import Position
 
 NUMBERS = st.integers(-(2**50), 2**50)
 """Their sums are exact as floats, too."""
@@ -94,8 +93,8 @@ def test_of_what_shards_hold_the_least_counts() -> None:
 
 def test_the_oldest_block_is_that_of_all_shards() -> None:
     shards = [InputCounters(), InputCounters(), InputCounters()]
-    shards[0].hold([Position(7, 0), Position(9, 1)])
-    shards[2].hold([Position(3, 2)])
+    shards[0].hold(2, 7)
+    shards[2].hold(1, 3)
     merged = merge(Counters(inputs={"left": shard}) for shard in shards).inputs["left"]
     assert (merged.oldest, merged.blocks) == (3, 3)
 

@@ -18,7 +18,7 @@ blocks = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), unique=True).
 @st.composite
 def sides(draw: st.DrawFn) -> InputState:
     flags = draw(st.lists(st.integers(0, 7), max_size=50))
-    ids = tuple(Position(*block) for block in draw(blocks))
+    ids = np.array(draw(blocks), np.int64).reshape(-1, 2)
     last = draw(st.none() | st.builds(Position, st.integers(0, 9), st.integers(0, 9)))
     return InputState(ids, np.array(flags, np.uint8), draw(st.integers(-(2**62), 2**62)), last)
 
@@ -40,9 +40,8 @@ def test_round_trip(left: InputState, right: InputState, numbers: list[int]) -> 
 
 def test_is_small_whatever_the_window_holds() -> None:
     """A million window rows of a LEFT join without flags are a handful of numbers."""
-    right = InputState(
-        tuple(Position(c, k) for c in range(10) for k in range(16)), np.zeros(10**6, np.uint8), 0
-    )
+    blocks = np.array([(commit, 0) for commit in range(10_000)], np.int64)
+    right = InputState(blocks, np.zeros(10**6, np.uint8), 0)
     assert len(encode(OperatorState({"left": InputState(), "right": right}, dict.fromkeys(Side, 0)))) < 600
 
 

@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from braid.core.positions import Position
 from braid.core.side import Side
-from braid.core.times import MIN_TIME
-from braid.kernels.arrays import Flags, Ints, Mask
-from braid.kernels.blocks import BlockStore
+from braid.core.times import MAX_TIME, MIN_TIME
+from braid.kernels.arrays import Flags, Ints, Mask, extended
+from braid.kernels.blocks import BlockStore, microseconds
+from braid.kernels.join.lateness import Lateness
 from braid.kernels.join.pairs import near
-from braid.kernels.join.parse import parse
-from braid.kernels.join.runs import EMPTY, Run, merge, probe
+from braid.kernels.join.parse import Parsed, parse
+from braid.kernels.join.runs import Run, add_run, merge, probe
 from braid.kernels.join.spec import JoinSpec
+from braid.kernels.minima import PAGE, Minima
+from braid.kernels.state import InputState
 
 MATCHED = 1
 """Flag: the row has been emitted with a partner, so it is never padded."""
 PADDED = 2
 """Flag: the row has been emitted padded before its time was up; a later match is counted, not emitted."""
 GONE = 4
-"""Flag: the row takes no further part (matched once, or evicted by a cap)."""
+"""Flag: the row takes no further part: it is decided, matched once, evicted, or one that can never match."""
 EVICTED = 8
 """Flag: a cap has barred the row from new matches, but whether it is padded is still open."""
 
-INERT = 16
-"""Flag: the row can never match (a NULL key, not live, or no usable time); not part of saved state."""
-
-COMPACT_ROWS = 1 << 16
+COMPACT_ROWS = 1 << 12
 """Rows that a store may hold beyond twice what it needs."""
-
-Column = TypeVar("Column", Ints, Flags)
+REMEMBERED = 8
+"""One decided row is remembered for so many live ones, at most, when departed rows are removed."""
 
 
 class Loaded(NamedTuple):
@@ -45,149 +45,248 @@ class Loaded(NamedTuple):
     invalid: Ints
 
 
-class Buffer:
-    """Blocks of one side, indexed by one large and one small sorted run.
+class _Carried(NamedTuple):
+    """A carried time column: values by row number, and the least ones."""
 
-    Rows with `time < floor` have left; they are skipped by every search and removed when they make up a
-    quarter of the runs, so that each row is moved a bounded number of times however long the window is.
+    values: Ints
+    minima: Minima
+
+
+class Buffer:
+    """Blocks of one side, indexed by a few sorted runs, each much smaller than the one before.
+
+    Rows leave when the floor passes them, or before (`retire`). They stay in the runs until they make up a
+    quarter of them, so that each row is moved a bounded number of times however long the window is.
     `times`, `flags` and the `extra` attributes (-1 at first) are addressed by row number.
+
+    Rows that the floor has passed are *remembered* as long as they are in the runs: every row at `memory` or
+    after, and before `floor`, is. A late row finds them here as it would in the log. This is a cache: what it
+    holds changes no result, no counter and no saved state.
+
+    Parameters
+    ----------
+    spec
+        What is joined.
+    schema
+        Columns of the side.
+    columns
+        Those that are wanted again after a block has been loaded.
+    extra
+        Names of further attributes of rows.
+    carried
+        Time columns whose least value among live rows is asked for.
+    remembers
+        Whether decided rows are remembered: nothing but the floor may then make rows leave.
     """
 
-    def __init__(self, spec: JoinSpec, schema: pa.Schema, extra: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        spec: JoinSpec,
+        schema: pa.Schema,
+        columns: Sequence[str],
+        extra: Sequence[str] = (),
+        carried: Sequence[str] = (),
+        *,
+        remembers: bool = False,
+    ) -> None:
         self._spec = spec
+        self._columns = list(columns)
         self.store = BlockStore(schema)
         self.floor = MIN_TIME
+        self.memory = MIN_TIME if remembers else MAX_TIME
+        self.live = 0
         self.times: Ints = np.zeros(0, np.int64)
         self.flags: Flags = np.zeros(0, np.uint8)
         self.extra: dict[str, Ints] = {name: np.zeros(0, np.int64) for name in extra}
-        self._large = EMPTY
-        self._small = EMPTY
-        self._ranges: Ints = np.zeros((0, 2), np.int64)
-        self._gone = 0
+        self.lateness = Lateness()
+        self._carried = {name: _Carried(np.zeros(0, np.int64), Minima()) for name in carried}
+        self._left: list[Ints] = []
+        self._minima = Minima()
+        self._held: Ints = np.zeros(0, np.int64)
+        self._due: Ints = np.zeros(0, np.int64)
+        self._runs: list[Run] = []
         self._kept = 0
 
-    @property
-    def live(self) -> int:
-        """Rows that can still match."""
-        return len(self._large) + len(self._small) - self._gone
+    def extent(self) -> tuple[int, int | None]:
+        """In how many blocks live rows are, and the commit of the first one."""
+        return self.store.extent(self._held > 0)
 
-    def load(self, blocks: Sequence[tuple[Position, pa.RecordBatch]]) -> Loaded:
-        """Take blocks into the store, and index their rows without adding them to the runs yet."""
+    def load(
+        self, blocks: Sequence[tuple[Position, pa.RecordBatch]], due: Sequence[int] | None = None
+    ) -> Loaded:
+        """Take blocks into the store, and index their rows without adding them to the runs yet.
+
+        `due` is the wall-clock time from which on rows of each block are padded, where that is the rule.
+        """
         start = self.store.rows
-        parsed = [parse(batch, self._spec, self.store.append(block, batch)) for block, batch in blocks]
-        ranges = [(p.times.min(), p.times.max()) if len(p.times) else (0, 0) for p in parsed]
-        self._ranges = np.concatenate([self._ranges, np.array(ranges, np.int64).reshape(-1, 2)])
+        parsed = [self._parse(block, batch) for block, batch in blocks]
         more = self.store.rows - start
-        self.times = _extend(self.times, [p.times for p in parsed])
-        self.flags = _extend(self.flags, [np.zeros(more, np.uint8)])
+        self.times = extended(self.times, [p.times for p in parsed])
+        self.flags = extended(self.flags, [np.zeros(more, np.uint8)])
         for name, values in self.extra.items():
-            self.extra[name] = _extend(values, [np.full(more, -1)])
+            self.extra[name] = extended(values, [np.full(more, -1)])
+        for name, (values, minima) in self._carried.items():
+            self._carried[name] = _Carried(
+                extended(values, [_carried_values(batch, name) for _, batch in blocks]), minima
+            )
         run = merge([p.run for p in parsed])
         inert = np.concatenate([run.row[:0], *(p.inert for p in parsed)])
         invalid = np.concatenate([run.row[:0], *(p.invalid for p in parsed)])
-        self.flags[inert] = self.flags[invalid] = INERT
+        self.flags[inert] = self.flags[invalid] = GONE
+        self._extend_minima(start)
+        self._held = extended(self._held, [np.array([len(p.run) for p in parsed], np.int64)])
+        self._due = extended(self._due, [np.array(due or [MAX_TIME] * len(blocks), np.int64)])
+        self.live += len(run)
         return Loaded(run, self.times[run.row], inert, invalid)
 
+    def _parse(self, block: Position, batch: pa.RecordBatch) -> Parsed:
+        return parse(batch, self._spec, self.store.append(block, batch.select(self._columns)))
+
     def add(self, run: Run) -> None:
-        """Make new rows part of the index."""
-        self._small = merge([self._small, run])
-        if len(self._small) * 4 > len(self._large):
-            self._large, self._small = merge([self._large, self._small]), EMPTY
+        """Make new rows part of the index: those that are live, and those to be remembered."""
+        worth = self._worth(run.row)
+        add_run(self._runs, run if worth.all() else run.select(worth))
 
     def search(self, side: Side, low: Ints, high: Ints, time: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
         """Candidates `(needle, row, time)` among live rows for rows of `side` at `time`; see `runs.probe`."""
+        for needle, row in self._candidates(side, low, high, time):
+            good = self.flags[row] < GONE
+            yield needle[good], row[good], self.times[row[good]]
+
+    def recall(
+        self, side: Side, low: Ints, high: Ints, time: Ints, since: int
+    ) -> Iterator[tuple[Ints, Ints, Ints]]:
+        """The same among rows that the floor has passed, and that are at `since` or after."""
+        for needle, row in self._candidates(side, low, high, time):
+            found = self.times[row]
+            good = (found < self.floor) & (found >= since)
+            yield needle[good], row[good], found[good]
+
+    def _candidates(self, side: Side, low: Ints, high: Ints, time: Ints) -> Iterator[tuple[Ints, Ints]]:
         bounds = near(self._spec, side, time, self.times)
-        for run in (self._large, self._small):
+        for run in self._runs:
             for needle, position in probe(run, low, high, bounds):
-                row = run.row[position]
-                found = self.times[row]
-                good = (found >= self.floor) & (self.flags[row] < GONE)
-                yield needle[good], row[good], found[good]
+                yield needle, run.row[position]
 
-    def cross(self, floor: int, first_new: int) -> Ints:
-        """Raise the floor; the rows that leave by it, ascending, without those already gone.
+    def cross(self, floor: int) -> Ints:
+        """Raise the floor; the rows that leave by it, ascending, which are to be retired."""
+        self.floor = max(floor, self.floor)
+        pages = self._minima.below(self.floor)
+        rows = self._minima.rows_of(pages)
+        times, live = self.times[rows], self.flags[rows] & GONE == 0
+        leaving = live & (times < self.floor)
+        self._minima.renew(pages, rows, times, ~live | leaving)
+        return np.compress(leaving, rows)
 
-        Rows numbered from `first_new` have just been loaded, and may be behind the old floor too.
-        """
-        floor = max(floor, self.floor)
-        new_block = int(np.searchsorted(self.store.starts, first_new))
-        # Only blocks whose times reach into [old floor, new floor) are looked at: on streams that are
-        # roughly ordered, a few of the oldest, however long the window is.
-        touched = np.flatnonzero((self._ranges[:, 0] < floor) & (self._ranges[:, 1] >= self.floor))
-        touched = touched[touched < new_block]
-        leaving = [np.empty(0, np.int64)]
-        if len(touched):
-            begin, end = self.store.starts[touched[0]], self.store.starts[touched[-1] + 1]
-            times = self.times[begin:end]
-            leaving.append(begin + np.flatnonzero((times < floor) & (times >= self.floor)))
-        leaving.append(first_new + np.flatnonzero(self.times[first_new:] < floor))
-        rows = np.concatenate(leaving)
-        rows = np.compress(self.flags[rows] & (GONE | INERT) == 0, rows)
-        self._gone += int(np.searchsorted(rows, first_new))
-        self.floor = floor
-        return rows
-
-    def discard(self, rows: Ints) -> None:
-        """Mark live rows of the runs as gone."""
-        self.flags[rows] |= GONE
-        self._gone += len(rows)
-
-    def live_rows(self) -> Ints:
-        """Numbers of the rows that can still match."""
-        return np.concatenate([run.row[self._present(run)] for run in (self._large, self._small)])
+    def retire(self, rows: Ints) -> None:
+        """Rows that were live take no further part."""
+        if len(rows):
+            self.flags[rows] = GONE
+            self.live -= len(rows)
+            self._held -= np.bincount(self.store.locate(rows)[0], minlength=len(self._held))
+            if self._carried:
+                self._left.append(rows)
 
     def groups(self, keys: Ints) -> Run:
         """All live rows whose run key is among `keys` (ascending, distinct)."""
         found = []
-        for run in (self._large, self._small):
+        for run in self._runs:
             for _, position in probe(run, keys, keys):
                 picked = run.select(position)
-                found.append(picked.select(self._present(picked) & (self.flags[picked.row] < GONE)))
+                found.append(picked.select(self.flags[picked.row] < GONE))
         return merge(found)
 
+    def least(self, column: str) -> int | None:
+        """Least value of a carried column among live rows, in microseconds; None if all are NULL."""
+        if self._left:
+            pages = np.unique(np.concatenate(self._left) // PAGE)
+            for values, minima in self._carried.values():
+                rows = minima.rows_of(pages)
+                minima.renew(pages, rows, values[rows], self.flags[rows] & GONE > 0)
+            self._left.clear()
+        found = self._carried[column].minima.least()
+        return None if found == MAX_TIME else found
+
+    def due(self, now: int) -> Ints:
+        """Rows of blocks that have waited for long enough by the wall clock; each block is due once."""
+        blocks = np.flatnonzero(self._due <= now)
+        self._due[blocks] = MAX_TIME
+        return self.store.span(blocks)
+
     def compact(self) -> None:
-        """Remove departed rows, and blocks that only they held, when it pays."""
-        total = len(self._large) + len(self._small)
+        """Remove departed rows when it pays, and put blocks together that came one by one."""
+        total = sum(map(len, self._runs))
         sparse = self.store.rows > 2 * max(self._kept, self.live) + COMPACT_ROWS
-        if self._gone * 4 <= total and not sparse:
+        if (total - self.live) * 4 <= total and not sparse:
+            self.store.tidy()
             return
-        runs = [run.select(self._present(run)) for run in (self._large, self._small)]
-        block = np.repeat(np.arange(len(self.store.ids)), np.diff(self.store.starts))
-        held = np.zeros(len(self.store.ids), np.bool_)
+        self._forget()
+        runs = [run.select(self._worth(run.row)) for run in self._runs]
+        wanted = np.zeros(self.store.rows, np.bool_)
         for run in runs:
-            held[block[run.row]] = True
-        blocks = np.flatnonzero(held)
-        self.store.keep(blocks)
-        pick = np.flatnonzero(held[block])
-        down = np.cumsum(~held[block])
-        self._ranges = self._ranges[blocks]
-        self.times = self.times[pick]
-        self.flags = self.flags[pick]
-        self.extra = {name: values[pick] for name, values in self.extra.items()}
-        self._large, self._small = (Run(run.key, run.row - down[run.row]) for run in runs)
-        self._gone = 0
+            wanted[run.row] = True
+        left, stay = self.store.keep(wanted)
+        down = np.cumsum(~left)
+        self._runs = [Run(run.key, run.row - down[run.row]) for run in runs if len(run)]
         self._kept = self.store.rows
+        self._held, self._due = self._held[stay], self._due[stay]
+        self.times, self.flags = self.times[left], self.flags[left]
+        self.extra = {name: values[left] for name, values in self.extra.items()}
+        self._carried = {name: _Carried(one.values[left], Minima()) for name, one in self._carried.items()}
+        self._left.clear()
+        self._minima = Minima()
+        self._extend_minima(0)
 
-    def restore(self, blocks: Sequence[tuple[Position, pa.RecordBatch]], flags: Flags, floor: int) -> None:
+    def _forget(self) -> None:
+        """Raise the memory to what late rows have looked for, and to a share of the live rows."""
+        if self.memory == MAX_TIME:
+            return
+        times = np.concatenate([self.times[:0], *(self.times[run.row] for run in self._runs)])
+        self.memory = max(self.memory, self.floor - self.lateness.depth())
+        self.lateness.fade()
+        times = times[(times < self.floor) & (times >= self.memory)]
+        room = self.live // REMEMBERED
+        if len(times) > room:
+            self.memory = int(np.partition(times, len(times) - room - 1)[len(times) - room - 1]) + 1
+
+    def _worth(self, rows: Ints) -> Mask:
+        """Which rows are live, or to be remembered."""
+        worth: Mask = (self.flags[rows] & GONE == 0) | (self.times[rows] >= self.memory)
+        return worth
+
+    def _extend_minima(self, first: int) -> None:
+        """Take rows from `first` on into the minima."""
+        gone = self.flags[first:] & GONE > 0
+        for values, minima in ((self.times, self._minima), *self._carried.values()):
+            minima.extend(np.where(gone, MAX_TIME, values[first:]))
+
+    def state(self, last: Position | None) -> InputState:
+        """What the side needs besides the log: blocks with live rows, and the flags of all rows in them."""
+        held = self._held > 0
+        flags = self.store.whole(self.flags, GONE, held)
+        return InputState(self.store.positions(held), flags, self.floor, last)
+
+    def state_numbers(self, rows: Ints) -> Ints:
+        """Where live rows are among the flags of the state."""
+        return self.store.whole_number(rows, self._held > 0)
+
+    def restore(
+        self,
+        blocks: Sequence[tuple[Position, pa.RecordBatch]],
+        flags: Flags,
+        floor: int,
+        due: Sequence[int] | None = None,
+    ) -> None:
         """Rebuild the index from blocks and flags, as after a restart."""
-        loaded = self.load(blocks)
-        self.flags |= flags
+        loaded = self.load(blocks, due)
         self.floor = floor
-        self.add(loaded.run.select(self._present(loaded.run)))
+        self.memory = max(self.memory, floor)
+        kept = (flags[loaded.run.row] & GONE == 0) & (loaded.times >= floor)
+        self.retire(np.sort(loaded.run.row[~kept]))
+        self.flags |= np.where(self.flags & GONE > 0, np.uint8(0), flags)
+        self.add(loaded.run.select(kept))
 
-    def _present(self, run: Run) -> Mask:
-        present: Mask = (self.times[run.row] >= self.floor) & (self.flags[run.row] & GONE == 0)
-        return present
 
-
-def _extend(values: Column, parts: Sequence[Column]) -> Column:
-    """Append to an array, in place where the array it is a view of has room; a sixteenth is kept as room."""
-    size, more = len(values), sum(map(len, parts))
-    if not more:
-        return values
-    room = values.base if isinstance(values.base, np.ndarray) else values
-    if len(room) < size + more:
-        room = np.empty((size + more) * 17 // 16, values.dtype)
-        room[:size] = values
-    np.concatenate(parts, out=room[size : size + more])
-    return room[: size + more]
+def _carried_values(batch: pa.RecordBatch, name: str) -> Ints:
+    values: Ints = microseconds(batch.column(name)).fill_null(MAX_TIME).to_numpy()
+    return values

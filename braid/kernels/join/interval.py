@@ -9,7 +9,7 @@ has passed is decided for good, and is in the log if a late row needs it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -18,21 +18,21 @@ from braid.core.counters import Counters
 from braid.core.errors import StateError
 from braid.core.positions import Position
 from braid.core.side import Side
-from braid.core.times import FAR, MIN_TIME
+from braid.core.times import FAR, MAX_TIME, MIN_TIME
 from braid.kernels.arrays import Ints
 from braid.kernels.blocks import BlockSource, BlockStore
-from braid.kernels.join.buffer import EVICTED, GONE, MATCHED, PADDED, Buffer
+from braid.kernels.join.buffer import EVICTED, GONE, MATCHED, PADDED, Buffer, Loaded
 from braid.kernels.join.caps import overflow
 from braid.kernels.join.consume import assign
 from braid.kernels.join.emit import Emitter
 from braid.kernels.join.keys import check_key_type
-from braid.kernels.join.late_lookup import Found, find_late, look_back
+from braid.kernels.join.late_lookup import Found, Late, find_late, look_back
 from braid.kernels.join.pairs import Pairs, batched, joined, near, reach, verify, window, within
 from braid.kernels.join.runs import Run, probe
 from braid.kernels.join.single_match import CHOICE, Candidates, best
 from braid.kernels.join.spec import JoinSpec, MatchMode
 from braid.kernels.lost import Loss, Lost
-from braid.kernels.state import InputState, OperatorState, decode, encode
+from braid.kernels.state import OperatorState, decode, encode
 from braid.kernels.step import Output, Step
 
 
@@ -66,9 +66,8 @@ class IntervalJoin:
         for side in Side:
             for name in spec.key_columns:
                 check_key_type(name, self._schemas[side].field(name).type)
-        extra = CHOICE if spec.match.waits else ()
-        self._left = Buffer(self._spec, self._schemas[Side.LEFT], extra)
-        self._right = Buffer(self._spec, self._schemas[Side.RIGHT])
+        self._left = self._buffer(Side.LEFT, CHOICE if spec.match.waits else ())
+        self._right = self._buffer(Side.RIGHT)
         self._last: dict[Side, Position | None] = {Side.LEFT: None, Side.RIGHT: None}
         self._times: Mapping[str, int] = dict.fromkeys(Side, MIN_TIME)
         self._wall_time = 0
@@ -102,10 +101,11 @@ class IntervalJoin:
         if self._spec.match.waits:
             left = self._left
             pending = np.flatnonzero((left.extra["commit"] >= 0) & (left.flags < GONE))
-            choices = {"left": pending, **{name: left.extra[name][pending] for name in CHOICE}}
+            values = {name: left.extra[name][pending] for name in CHOICE}
+            choices = {"left": left.state_numbers(pending), **values}
         return encode(
             OperatorState(
-                {side: self._side_state(side) for side in Side},
+                {side: self.buffer(side).state(self._last[side]) for side in Side},
                 {side: self._times[side] for side in Side},
                 wall_time=self._wall_time,
                 choices=choices,
@@ -121,9 +121,28 @@ class IntervalJoin:
         """The buffered rows of a side."""
         return self._left if side is Side.LEFT else self._right
 
-    def _side_state(self, side: Side) -> InputState:
-        buffer = self.buffer(side)
-        return InputState(tuple(buffer.store.ids), buffer.flags, buffer.floor, self._last[side])
+    def _buffer(self, side: Side, extra: Sequence[str] = ()) -> Buffer:
+        spec = self._spec
+        columns = list(spec.columns(side))
+        if spec.consume and HASH not in columns:
+            columns.append(HASH)
+        # Rows that are taken by a match, or evicted, leave while the floor is still below them.
+        taken = spec.consume if side is Side.RIGHT else spec.match is MatchMode.FIRST
+        return Buffer(
+            spec,
+            self._schemas[side],
+            columns,
+            extra,
+            [name for which, name in spec.carried if which is side],
+            remembers=spec.late_lookup and not taken and spec.max_per_key is None,
+        )
+
+    def due(self, side: Side, blocks: Iterable[Position]) -> list[int] | None:
+        """From when on by the wall clock rows of blocks are padded; None if the clock does not matter."""
+        wait = self._spec.pad_after
+        if wait is None or not self._spec.type.pads(side):
+            return None
+        return [self._source.arrived(side, block) + wait for block in blocks]
 
     def _restore(self, state: OperatorState) -> None:
         self._times = state.times
@@ -137,7 +156,7 @@ class IntervalJoin:
                     f"saved state knows {len(saved.flags)} {side} rows, but the log has {rows} for it",
                     hint="the state belongs to another shard range or category; replay from the log",
                 )
-            self.buffer(side).restore(blocks, saved.flags, saved.floor)
+            self.buffer(side).restore(blocks, saved.flags, saved.floor, self.due(side, saved.blocks))
             self._last[side] = saved.last
         if state.choices:
             for name in CHOICE:
@@ -154,21 +173,19 @@ class _Work:
         self._source = join._source
         self._buffers = {side: join.buffer(side) for side in Side}
         self._floors = {side: join.buffer(side).floor for side in Side}
-        self._first_new = {side: join.buffer(side).store.rows for side in Side}
         self._emitter = Emitter(self._spec, join._schemas)
         self._counts = Counters.over(Side)
         self._lost = Lost(self._counts)
         self._candidates: list[Candidates] = []
-        self._new = {
-            side: self._buffers[side].load(
-                [(block, self._source.read(side, block)) for block in sorted(step.blocks[side])]
-            )
-            for side in Side
-        }
+        self._new = {side: self._load(side, sorted(step.blocks[side])) for side in Side}
         for side in Side:
             new, time = self._new[side], join._times[side]
             self._counts.inputs[side].rows = len(new.run) + len(new.inert) + len(new.invalid)
             self._counts.inputs[side].behind = int(np.count_nonzero(new.times < time))
+
+    def _load(self, side: Side, blocks: Sequence[Position]) -> Loaded:
+        batches = [(block, self._source.read(side, block)) for block in blocks]
+        return self._buffers[side].load(batches, self._join.due(side, blocks))
 
     # -- matching ---------------------------------------------------------------------------------
 
@@ -193,10 +210,14 @@ class _Work:
             mine = (left.run.row[needle], left.times[needle])
             yield within(spec, Pairs(*mine, right.run.row[position], right.times[position]))
 
-    def _accept(self, left: BlockStore, right: BlockStore, pairs: Pairs) -> None:
-        """Emit pairs, or keep them as candidates of a single-match join."""
+    def _accept(self, left: BlockStore, right: BlockStore, pairs: Pairs, decided: Side | None = None) -> None:
+        """Emit pairs, or keep them as candidates of a single-match join.
+
+        Rows of side `decided` have been dealt with before: nothing is noted of them.
+        """
+        noted = [side for side in Side if side is not decided]
         if self._spec.pad_after is not None:
-            pairs = self._not_padded(left, right, pairs)
+            pairs = self._not_padded(noted, pairs)
         if not len(pairs.left):
             return
         if self._spec.match is not MatchMode.ALL:
@@ -207,49 +228,77 @@ class _Work:
         self._counts.matches += len(pairs.left)
         self._emitter.pairs(left, pairs.left, right, pairs.right)
         self._emitter.measure(pairs.left_time, pairs.right_time)
-        if left is self._buffers[Side.LEFT].store:
+        if Side.LEFT in noted:
             self._buffers[Side.LEFT].flags[pairs.left] |= MATCHED
-        if right is self._buffers[Side.RIGHT].store and self._spec.type.pads(Side.RIGHT):
+        if Side.RIGHT in noted and self._spec.type.pads(Side.RIGHT):
             self._buffers[Side.RIGHT].flags[pairs.right] |= MATCHED
 
-    def _not_padded(self, left: BlockStore, right: BlockStore, pairs: Pairs) -> Pairs:
-        """Leave out pairs of rows that have already come out padded, and count them."""
+    def _not_padded(self, sides: Iterable[Side], pairs: Pairs) -> Pairs:
+        """Leave out pairs of rows of some sides that have already come out padded, and count them."""
         padded = np.zeros(len(pairs.left), np.bool_)
-        for side, store, rows in ((Side.LEFT, left, pairs.left), (Side.RIGHT, right, pairs.right)):
-            if store is self._buffers[side].store:
-                padded |= self._buffers[side].flags[rows] & PADDED > 0
+        for side in sides:
+            rows = pairs.left if side is Side.LEFT else pairs.right
+            padded |= self._buffers[side].flags[rows] & PADDED > 0
         self._counts.matches_after_padding += int(np.count_nonzero(padded))
         return pairs.select(~padded)
 
     # -- late rows --------------------------------------------------------------------------------
 
     def look_back(self) -> None:
-        """Find partners of late rows that have left memory in the log."""
+        """Find partners of late rows among those that are decided: remembered, or else in the log."""
         for side in Side:
-            new = self._new[side]
-            late = find_late(self._spec, side, new.run, new.times, self._floors[side.other])
-            until = self._join._last[side.other]
+            new, other = self._new[side], side.other
+            late = find_late(self._spec, side, new.run, new.times, self._floors[other])
+            until = self._join._last[other]
             if not len(late.run) or until is None:
                 continue
             self._counts.inputs[side].late += len(late.run)
             low = window(self._spec, side, late.times)[0]
-            self._lose(side, Loss.BEYOND_RETENTION, late.run.row[low <= self._source.forgotten(side.other)])
+            forgotten = self._source.forgotten(other)
+            self._lose(side, Loss.BEYOND_RETENTION, late.run.row[low <= forgotten])
             rescued = side in self._spec.rescued
             source = self._source if rescued else self._join._losses.get(side, self._source)
-            if self._spec.late_lookup and source is not None:
-                own = self._buffers[side].store
-                for found in look_back(self._spec, source, own, late, until):
-                    self._accept_late(side, found)
+            if not self._spec.late_lookup or source is None:
+                continue
+            # What the log may have forgotten is not remembered either: a restart must change nothing.
+            since = max(self._buffers[other].memory, forgotten + 1)
+            if source is not self._source:
+                since = MAX_TIME
+            self._buffers[other].lateness.note(late.floor - low)
+            self._accept_late(side, self._found(source, late, since, until))
 
-    def _accept_late(self, side: Side, found: Found) -> None:
-        own, pairs = self._buffers[side].store, found.pairs
-        if side in self._spec.rescued:
-            self._counts.rescued += len(pairs.left)
-            self._accept(*((own, found.guests) if side is Side.LEFT else (found.guests, own)), pairs)
-        elif len(pairs.left):
-            self._counts.lost_matches += len(pairs.left)
-            rows, matches = np.unique(pairs.left if side is Side.LEFT else pairs.right, return_counts=True)
-            self._lose(side, Loss.LATE, rows, matches)
+    def _found(self, source: BlockSource, late: Late, since: int, until: Position) -> Iterator[Found]:
+        """Matches of late rows: those with rows at `since` or after are remembered."""
+        side, own, other = late.side, self._buffers[late.side].store, self._buffers[late.side.other]
+        if since < late.floor:
+            left, right = (own, other.store) if side is Side.LEFT else (other.store, own)
+            for pairs in batched(self._recall(late, since)):
+                yield Found(other.store, verify(self._spec, left, right, pairs))
+            late = find_late(self._spec, side, late.run, late.times, since)
+        if len(late.run):
+            yield from look_back(self._spec, source, own, late, until)
+
+    def _recall(self, late: Late, since: int) -> Iterator[Pairs]:
+        low, high = reach(self._spec, late.side, late.run, late.times)
+        buffer = self._buffers[late.side.other]
+        for needle, row, time in buffer.recall(late.side, low, high, late.times, since):
+            mine, theirs = (late.run.row[needle], late.times[needle]), (row, time)
+            yield within(
+                self._spec, Pairs(*mine, *theirs) if late.side is Side.LEFT else Pairs(*theirs, *mine)
+            )
+
+    def _accept_late(self, side: Side, matches: Iterable[Found]) -> None:
+        own, lost = self._buffers[side].store, [np.empty(0, np.int64)]
+        for guests, pairs in matches:
+            if side in self._spec.rescued:
+                self._counts.rescued += len(pairs.left)
+                stores = (own, guests) if side is Side.LEFT else (guests, own)
+                self._accept(*stores, pairs, decided=side.other)
+            else:
+                lost.append(pairs.left if side is Side.LEFT else pairs.right)
+        rows, count = np.unique(np.concatenate(lost), return_counts=True)
+        self._counts.lost_matches += int(count.sum())
+        self._lose(side, Loss.LATE, rows, count)
 
     def _lose(self, side: Side, loss: Loss, rows: Ints, matches: Ints | None = None) -> None:
         """List rows as lost, with the number of matches they are known to have lost."""
@@ -281,10 +330,8 @@ class _Work:
         chosen = best(self._spec.match, fresh)
         self._emit_choices(chosen)
         left.flags[chosen.left] |= MATCHED
-        old = chosen.left < self._first_new[Side.LEFT]
-        left.discard(chosen.left[old])
-        left.flags[chosen.left] |= GONE
         self._end(Side.LEFT, chosen.left)
+        left.retire(chosen.left)
 
     def _emit_choices(self, chosen: Candidates) -> None:
         """Emit pairs whose right rows are given by address."""
@@ -337,23 +384,20 @@ class _Work:
                 self._lose(side, Loss.INVALID_TIME, new.invalid)
 
     def _cross(self, side: Side, floor: int) -> None:
-        self._settle(side, self._buffers[side].cross(floor, self._first_new[side]))
+        self._settle(side, self._buffers[side].cross(floor))
 
     def _admit(self, side: Side) -> None:
-        """Add new rows that are not decided yet to the index, and enforce the cap."""
+        """Add new rows to the index, and enforce the cap among those that are not decided yet."""
         buffer, new = self._buffers[side], self._new[side]
-        past = new.times < buffer.floor
         if self._spec.consume and side is Side.RIGHT:
-            self._settle(side, np.sort(new.run.row[past]))
-            self._first_new[side] = buffer.store.rows
-        run = new.run.select(~past & (buffer.flags[new.run.row] < GONE))
-        buffer.add(run)
-        evicted = overflow(buffer, self._spec, run.key)
+            self._settle(side, np.sort(new.run.row[new.times < buffer.floor]))
+        buffer.add(new.run)
+        evicted = overflow(buffer, self._spec, new.run.key[buffer.flags[new.run.row] < GONE])
         if len(evicted):
             self._evict(side, evicted)
 
     def _settle(self, side: Side, rows: Ints) -> None:
-        """Emit the final word on rows whose time has passed."""
+        """Emit the final word on rows whose time has passed, and let them go."""
         buffer = self._buffers[side]
         if side is Side.LEFT and self._spec.match.waits:
             chosen = rows[buffer.extra["commit"][rows] >= 0]
@@ -363,6 +407,7 @@ class _Work:
             self._consume(rows)
         # What has come out padded after its wait was decided then.
         self._end(side, rows[buffer.flags[rows] & PADDED == 0])
+        buffer.retire(rows)
 
     def _end(self, side: Side, rows: Ints) -> None:
         """Count rows that nothing more comes of, each once, and pad those without a match."""
@@ -401,24 +446,18 @@ class _Work:
             self._emitter.measure(chosen.left_time, chosen.right_time)
             left.flags[chosen.left] |= MATCHED
             right.flags[chosen.right] |= MATCHED
-            right.discard(chosen.right)
             self._end(Side.RIGHT, chosen.right)
+            right.retire(chosen.right)
 
     def pad_waiting(self) -> None:
         """Pad unmatched rows that have waited for long enough by the wall clock."""
-        wait, now = self._spec.pad_after, self._step.wall_time
-        if wait is None:
+        now = self._step.wall_time
+        if self._spec.pad_after is None:
             return
         for side in filter(self._spec.type.pads, Side):
             buffer = self._buffers[side]
-            starts = buffer.store.starts
-            due = [
-                np.arange(starts[i], starts[i + 1])
-                for i, block in enumerate(buffer.store.ids)
-                if self._source.arrived(side, block) + wait <= now
-            ]
-            rows = np.concatenate([np.empty(0, np.int64), *due])
-            rows = rows[(buffer.flags[rows] == 0) & (buffer.times[rows] >= buffer.floor)]
+            rows = buffer.due(now)
+            rows = rows[buffer.flags[rows] == 0]
             self._counts.inputs[side].padded_early += len(rows)
             self._end(side, rows)
             buffer.flags[rows] |= MATCHED | PADDED
@@ -431,15 +470,26 @@ class _Work:
             buffer.flags[rows] |= EVICTED
             return
         self._settle(side, rows)
-        buffer.discard(rows)
+
+    def _oldest_choice(self) -> int | None:
+        """The oldest commit with a right row that a pending left row has chosen."""
+        left = self._buffers[Side.LEFT]
+        commits = left.extra["commit"][left.flags < GONE]
+        commits = commits[commits >= 0]
+        return int(commits.min()) if len(commits) else None
 
     def output(self) -> Output:
         """Everything that the step has produced."""
         for side in Side:
             self._counts.inputs[side].pending = self._buffers[side].live
-            self._counts.inputs[side].hold(self._buffers[side].store.ids)
+            blocks, oldest = self._buffers[side].extent()
+            if side is Side.RIGHT and self._spec.match.waits:
+                # The best match so far of a pending row is read again, even if it has left the window.
+                chosen = self._oldest_choice()
+                oldest = chosen if oldest is None else min(oldest, oldest if chosen is None else chosen)
+            self._counts.inputs[side].hold(blocks, oldest)
         for side, column in self._spec.carried:
-            least = self._buffers[side].store.least(column, self._buffers[side].live_rows())
+            least = self._buffers[side].least(column)
             if least is not None:
                 self._counts.inputs[side].held[column] = least
         lower, upper = self._emitter.distances.tolist()

@@ -12,6 +12,9 @@ from braid.kernels.join import hot_keys as hot
 
 MAX_PAIRS = 1 << 21
 """Candidate pairs looked at together, so that many matches cost time but never unbounded memory."""
+LARGE = 4
+TIER = 16
+"""How many times as long as the second run the first one is at least, and every other one than the next."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,19 @@ def merge(runs: Sequence[Run]) -> Run:
     # The stable sort finds the presorted runs and merges them: close to linear here.
     order = np.argsort(key, kind="stable")
     return Run(key[order], np.concatenate([run.row for run in runs])[order])
+
+
+def add_run(runs: list[Run], run: Run) -> None:
+    """Add a run to those of an index: each is much longer than the next, so that they are few.
+
+    A row is moved a bounded number of times on each of these tiers, whatever the size of what is added.
+    """
+    if len(run):
+        first, size = len(runs), len(run)
+        while first and size * (LARGE if first == 1 else TIER) > len(runs[first - 1]):
+            first -= 1
+            size += len(runs[first])
+        runs[first:] = [merge([*runs[first:], run])]
 
 
 def shares_key(keys: Ints, some: Ints) -> bool:

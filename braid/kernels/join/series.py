@@ -56,11 +56,17 @@ class _Series:
         """Forget all other rows, and blocks that only they held."""
         self.rows, self.times = self.rows[which], self.times[which]
         self.hashes, self.matched = self.hashes[which], self.matched[which]
-        block, row = self.store.locate(self.rows)
-        held, position = np.unique(block, return_inverse=True)
-        if len(held) < len(self.store.ids):
-            self.store.keep(held)
-            self.rows = self.store.starts[position] + row
+        if int(np.count_nonzero(self.held())) < self.store.blocks:
+            wanted = np.zeros(self.store.rows, np.bool_)
+            wanted[self.rows] = True
+            left, _ = self.store.keep(wanted)
+            self.rows = self.rows - np.cumsum(~left)[self.rows]
+        self.store.tidy()
+
+    def held(self) -> Mask:
+        """Which blocks have rows that may still be paired."""
+        held: Mask = np.diff(np.searchsorted(self.rows, self.store.starts)) > 0
+        return held
 
 
 class SeriesJoin:
@@ -119,7 +125,10 @@ class SeriesJoin:
         series = self._series[side]
         flags: Flags = np.full(series.store.rows, GONE, np.uint8)
         flags[series.rows] = np.where(series.matched, MATCHED, 0)
-        return InputState(tuple(series.store.ids), flags, MIN_TIME, series.last)
+        held = series.held()
+        return InputState(
+            series.store.positions(held), series.store.whole(flags, GONE, held), MIN_TIME, series.last
+        )
 
     def _restore(self, state: OperatorState) -> None:
         self._times = state.times
@@ -200,7 +209,7 @@ class _Work:
         """Everything that the step has produced."""
         for side in Side:
             self._counts.inputs[side].pending = len(self._series[side].rows)
-            self._counts.inputs[side].hold(self._series[side].store.ids)
+            self._counts.inputs[side].hold(*self._series[side].store.extent(self._series[side].held()))
         for side, column in self._spec.carried:
             least = self._series[side].store.least(column, self._series[side].rows)
             if least is not None:

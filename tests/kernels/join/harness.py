@@ -17,10 +17,10 @@ from braid.core.positions import Position
 from braid.core.side import Side
 from braid.core.times import MAX_TIME, MIN_TIME
 from braid.kernels.arrays import Ints
-from braid.kernels.join.interval import IntervalJoin
 from braid.kernels.join.kernel import ShardJoin, open_join
 from braid.kernels.join.spec import AnySpec, JoinSpec, MatchMode, OutputColumn
 from braid.kernels.join.step import two_sided
+from braid.kernels.state import decode
 from braid.kernels.step import Output
 
 Row = dict[str, object]
@@ -128,6 +128,8 @@ class Case:
     forget: bool = False
     """Whether the log forgets blocks that the join no longer holds."""
     steps: list[tuple[list[Position], list[Position]]] = field(default_factory=list)
+    states: list[bytes] = field(default_factory=list)
+    """The saved state after each step."""
     source: MemorySource = field(init=False)
 
     def run(self) -> Case:
@@ -152,8 +154,9 @@ class Case:
                 times[side] = max(times[side], self._stream_time(rng, side, waiting[side]))
             self._note(join.step(two_sided(admitted[Side.LEFT], admitted[Side.RIGHT], *times.values())))
             self.steps.append((admitted[Side.LEFT], admitted[Side.RIGHT]))
+            self.states.append(join.snapshot())
             if self.restarts and rng.random() < 0.4:
-                join = open_join(self.spec, self.source, join.snapshot())
+                join = open_join(self.spec, self.source, self.states[-1])
             if self.forget:
                 self._forget(rng, join)
         self._note(join.step(two_sided([], [], MAX_TIME, MAX_TIME)))
@@ -168,9 +171,10 @@ class Case:
         return certain - rng.choice((0, 0, 1, 5))
 
     def _forget(self, rng: random.Random, join: ShardJoin) -> None:
-        assert isinstance(join, IntervalJoin)
+        state = decode(join.snapshot())
         for side in Side:
-            old = [b for b in self.source.blocks[side] if b not in join.buffer(side).store.ids]
+            held = set(state.inputs[side].blocks)
+            old = [block for block in self.source.blocks[side] if block not in held]
             for block in old:
                 if rng.random() < 0.5:
                     self.source.forget(side, block)
