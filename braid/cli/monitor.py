@@ -28,11 +28,17 @@ _EVERY = 5.0
 """Seconds between plain lines."""
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to whoever prints, where the console would end the process."""
+        raise BrokenPipeError("nobody reads what is shown")
+
+
 class Monitor:
     """Turns metrics into lines."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._console = Console(file=stream)
+        self._console = _Console(file=stream)
         self._recent: deque[tuple[float, int, int]] = deque()
         self._join: dict[str, MicroBatch] = {}
         self._lock = threading.Lock()

@@ -54,6 +54,7 @@ def run(
     while starting.
     """
     monitor = Monitor(sys.stderr)
+    handle: api.Application | None = None
     with interruptible():
         try:
             handle = api.run(
@@ -66,15 +67,14 @@ def run(
                 on_progress=monitor.progress,
                 on_phase=monitor.phase,
             )
+            with monitor.showing(handle):
+                handle.wait()
         except Interrupted as interrupt:
-            typer.echo("stopped while starting", err=True)
-            raise typer.Exit(interrupt.code) from None
-        with monitor.showing(handle):
-            try:
-                handle.wait()
-            except Interrupted:
-                handle.stop()
-                handle.wait()
+            if handle is None:
+                typer.echo("stopped while starting", err=True)
+                raise typer.Exit(interrupt.code) from None
+            handle.stop()
+            handle.wait()
     typer.echo(monitor.summary(handle))
 
 

@@ -283,6 +283,9 @@ class Application:
             if launcher.relayed(stage):
                 relay = partial(launcher.relay, stage, self._show)
                 self._relays[stage.name] = Supervised(relay, log, stopping)
+            if stopping.is_set():
+                # Whoever stops the others may not have seen it.
+                self._stop_queries(time.monotonic() + _STOP_SECONDS)
 
         for future in [spawn(f"start {stage.name}", partial(start, stage)) for stage in stages]:
             future.result()
@@ -375,8 +378,9 @@ class Application:
             if failure is not None:
                 self._log.error("query failed", stage=name, raised=True)
                 self.fail(explained(name, failure))
-        for name, query in self._queries.items():
-            self._metrics[name].trouble = query.trouble()
+        for name, query in list(self._queries.items()):
+            trouble, relay = query.trouble(), self._relays.get(name)
+            self._metrics[name].trouble = trouble or (None if relay is None else relay.trouble())
 
     def _collect(self) -> None:
         changed = False
@@ -479,7 +483,10 @@ class Application:
             self._log.info("threads did not end", threads=stuck)
         # Some queries may have been started while the others were stopped.
         if answering and self._stop_queries(end):
-            within(_left(end, 1.0), "last metrics", self._collect)
+            try:
+                within(_left(end, 1.0), "last metrics", self._collect)
+            except TimeoutError:
+                self._log.warning("the last metrics are missing: Spark does not answer")
 
     def _stop_queries(self, end: float) -> bool:
         """Stop all queries side by side; False if Spark does not answer, and Java is to be killed."""

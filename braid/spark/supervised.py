@@ -51,6 +51,10 @@ PROCESS = Cause(
         "Timed out while waiting for the Python worker",
         # It was killed. Spark tries tasks again, but not what it asks of a source or a sink on the driver.
         "Python worker exited unexpectedly",
+        "Connection reset",
+        "SocketException: Broken pipe",
+        "IOException: Broken pipe",
+        "java.io.EOFException",
     ),
     tries=5,
     least=0.0,

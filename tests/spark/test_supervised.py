@@ -125,6 +125,15 @@ def test_a_start_that_fails_in_passing_is_tried_again() -> None:
     assert found.query.isActive
 
 
+@pytest.mark.parametrize("text", PROCESS.texts)
+def test_lost_processes_are_known_by_what_spark_says(text: str) -> None:
+    found = supervised(
+        [Query(PySparkException(f"[STREAM_FAILED] ...: {text}\n\tat ...")), Query(None, isActive=True)]
+    )
+    assert found.failure() is None
+    assert found.query.isActive
+
+
 def test_other_failures_are_final() -> None:
     wrong = PySparkException("a bug")
     assert supervised([Query(wrong)]).failure() is wrong
