@@ -12,7 +12,10 @@ from pathlib import Path
 
 from braid.core.errors import RunError
 
-ANEW = "start anew: drop the application with its output, and run it again over its inputs"
+ANEW = (
+    "start anew: remove the application with its categories (`braid drop app`) and the tables that it has "
+    "written, and run it again over its inputs"
+)
 """What is left to do where a checkpoint cannot be had back."""
 
 
