@@ -58,7 +58,9 @@ class Reader:
 
     def latest(self) -> int:
         """The newest commit, or `first - 1` if there is none: -1 in a new category."""
-        return self.category.latest()
+        latest = self.category.latest()
+        self._let_go()
+        return latest
 
     def commit(self, commit: int) -> Commit:
         """A commit by number, its record verified."""
@@ -153,6 +155,10 @@ class Reader:
     def refresh(self) -> None:
         """Look at the settings again, and let go of what has been removed or compacted."""
         self.category.refresh()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Keep nothing at hand that the settings no longer have; what was compacted is now in a segment."""
         settings = self.category.settings
         if settings is self._view:
             return

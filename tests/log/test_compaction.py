@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import gc
 import random
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -403,3 +407,138 @@ def test_time_ranges_are_found_in_segments_and_behind_them(log, category):
     for each in (reader, plain, log.open("app.left").reader()):
         assert each.overlapping("__time", (11, 3), 10**8, 2 * 10**8) == expected
         assert each.overlapping("nothing", (11, 3), 10**8, 2 * 10**8) == []
+
+
+# -- all together -----------------------------------------------------------------------------------
+
+
+class Model:
+    """A category that all sorts of things happen to, and what it should hold."""
+
+    def __init__(self, root: Path, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.log = Log(root)
+        self.category = typed(self.log)
+        self.commits: dict[int, object] = {}
+        self.first = 0
+        self.readers = [self.category.reader() for _ in range(3)]
+
+    def publish(self) -> None:
+        fill(self.category, self.rng.randint(1, 6), self.rng.getrandbits(32), wall_time=len(self.commits))
+        for number in range(len(self.commits), self.category.latest() + 1):
+            self.commits[number] = told(self.log.open("app.left").reader(), number)
+
+    def compact(self) -> None:
+        fanout, most = self.rng.choice([0, 1, 2, 99]), self.rng.choice([3, 1024])
+        writer = self.rng.choice([self.category, self.log.open("app.left")])
+        writer.compact(replace(EAGER, fanout=fanout, piece_commits=most), NOW)
+
+    def retain(self) -> None:
+        self.category.retain(NOW, self.rng.randint(self.first, self.first + 4))
+        self.first = self.category.first
+
+    def sweep(self) -> None:
+        assert self.category.sweep(-60) == []
+
+    def crash(self) -> None:
+        """Compact, and die at some removal of a file; the next one sweeps."""
+        left = self.rng.randint(0, 5)
+
+        def remove(storage, path):
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise KeyboardInterrupt
+            real(storage, path)
+
+        storage, real = type(self.category.storage), type(self.category.storage).remove
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(storage, "remove", remove)
+            with contextlib.suppress(KeyboardInterrupt):
+                self.compact()
+        self.log.open("app.left").sweep(-60)
+
+    def read(self) -> None:
+        """Whoever reads, with whatever view of the log: the same as ever."""
+        place = self.rng.randrange(len(self.readers))
+        reader = self.readers[place]
+        live = range(self.first, len(self.commits))
+        for number in self.rng.sample(live, min(3, len(live))):
+            assert told(reader, number) == self.commits[number]
+        if self.rng.random() < 0.2:
+            self.readers[place] = self.log.open("app.left").reader()
+
+    def check(self) -> None:
+        last = len(self.commits) - 1
+        for reader in (*self.readers, self.log.open("app.left").reader()):
+            assert reader.latest() == last
+            assert reader.first == self.first
+            found = {number: told(reader, number) for number in range(self.first, last + 1)}
+            assert found == {number: self.commits[number] for number in found}
+        assert [self.category.publish(number, []) for number in range(last + 1)] == [False] * (last + 1)
+
+
+def told(reader, number: int):
+    """A commit and its rows, bit for bit."""
+    commit = reader.commit(number)
+    return commit, [reader.read(number, chunk.index).serialize().to_pybytes() for chunk in commit.chunks]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_happens_everything_that_should_be_there_is_read_as_it_was_written(memory_path, seed):
+    model = Model(memory_path, seed)
+    actions = [model.publish, model.compact, model.retain, model.sweep, model.crash, model.read]
+    for action in model.rng.choices(actions, [3, 6, 1, 1, 1, 6], k=60):
+        action()
+    model.check()
+
+
+def test_readers_of_other_threads_go_on_while_one_compacts(category):
+    fill(category, 60)
+    expected = {number: told(category.reader(), number) for number in range(60)}
+
+    def read(seed: int) -> int:
+        rng, reader = random.Random(seed), Log(Path(category.storage.root).parent).open("app.left").reader()
+        numbers = [rng.randrange(60) for _ in range(150)]
+        return sum(told(reader, number) == expected[number] for number in numbers)
+
+    with ThreadPoolExecutor(2) as threads:
+        found = [threads.submit(read, seed) for seed in range(2)]
+        compactor = copy.deepcopy(category)
+        while compactor.compact(replace(EAGER, piece_commits=4, fanout=1), NOW):
+            continue
+        assert [done.result() for done in found] == [150, 150]
+    assert len(compactor.settings.segments) > 1
+
+
+def maps(category) -> int:
+    """Files of a category that this process has mapped, removed or not."""
+    return Path("/proc/self/maps").read_text().count(category.storage.root)
+
+
+def test_a_reader_lets_go_of_what_was_compacted_and_small_blocks_hold_no_map(category):
+    fill(category, 40)
+    reader = category.reader()
+    held = [reader.read(n, c.index) for n in range(40) for c in reader.commit(n).chunks]
+    assert maps(category) > 20
+    compact_all(category)
+    reader.latest()
+    assert maps(category) == 0
+    again = [reader.read(n, c.index) for n in range(40) for c in reader.commit(n).chunks]
+    assert again == held
+    assert maps(category) == 1
+
+
+def test_large_blocks_come_without_a_copy_from_segments_too(category):
+    for seed in range(2):
+        category.append(rows(30_000, seed), wall_time=0)
+    compact_all(category)
+    reader = category.reader()
+    reader.commit(1)
+    before = maps(category)
+    blocks = [reader.read(1, 0, hash_range=shard_range(shard, 4)) for shard in range(4)]
+    assert before == maps(category) == 1
+    del reader
+    gc.collect()
+    assert maps(category) == 1
+    assert sum(block.num_rows for block in blocks) == 30_000
