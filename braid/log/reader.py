@@ -23,10 +23,10 @@ from braid.log.timeindex import TimeIndex
 if TYPE_CHECKING:
     from braid.log.category import Category
 
-COMMITS_KEPT = 256
-FILES_KEPT = 128
+COMMITS_KEPT = 1024
+FILES_KEPT = 512
 SEGMENTS_KEPT = 256
-BLOCKS_KEPT = 256
+BLOCKS_KEPT = 512
 """What a reader keeps at hand. Files are maps without a descriptor, of which a process can have 65,530; large
 blocks are views of them, and keep them mapped for as long as somebody has such a block."""
 
