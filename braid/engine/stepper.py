@@ -221,8 +221,8 @@ class Stepper:
         cached = _cache.pop((self._config.run, shard), None)
         stored = self._state.get()
         version, before, state = (0, step.epoch, None) if stored is None else unpack_state(stored)
-        if before != step.epoch:
-            state = None
+        if state is not None and before != step.epoch:
+            state = self._config.operator.after_drain(state)
         elif begun is not None and (begun.version, begun.step) == (version, text):
             return version, begun.done
         elif cached is not None and cached.version == version:

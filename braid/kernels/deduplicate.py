@@ -76,6 +76,12 @@ class Deduplicate:
         """One shard, from its state or from the start."""
         return DeduplicateShard(self, source, state)
 
+    def after_drain(self, state: bytes) -> bytes:
+        """Rows that were kept at the end go on hiding others."""
+        left = decode(state).inputs[INPUT]
+        kept = InputState(left.positions, left.flags, MIN_TIME)
+        return encode(OperatorState({INPUT: kept}, {INPUT: MIN_TIME}))
+
 
 class DeduplicateShard:
     """The rows of one shard that are waiting, or may still hide others.
@@ -122,7 +128,7 @@ class DeduplicateShard:
         schema = self._spec.output_schema({INPUT: self._source.schema(INPUT)})
         columns = self._store.gather(schema.names, kept)
         rows_out = pa.table([columns[name] for name in schema.names], schema=schema)
-        self._change(self._passed(KEPT, shift_time(self._time, -self._spec.within)), KEPT, GONE)
+        self._change(self._passed(KEPT, shift_time(self._reached(), -self._spec.within)), KEPT, GONE)
         self._compact()
         counted.decided = len(decided) + counted.invalid + counted.late
         # Rows that only hide others do not count: an operator after this one would wait for them for ever.
@@ -190,6 +196,12 @@ class DeduplicateShard:
         passed = here & (times < limit)
         minima.renew(pages, rows, times, ~here | passed)
         return np.compress(passed, rows)
+
+    def _reached(self) -> int:
+        """How far the stream has come; at its end its latest kept row, which may hide what follows a drain."""
+        if self._time < MAX_TIME:
+            return self._time
+        return int(self._times[self._flags == KEPT].max(initial=MIN_TIME))
 
     def _hiding(self, rows: Ints) -> Ints:
         """Kept rows that share a hash with any of some rows."""

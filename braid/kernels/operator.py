@@ -56,3 +56,6 @@ class OperatorSpec(Protocol):
         `losses` says where a late row of the input that is read whole looks for the matches that it has lost:
         one shard asks for all of them.
         """
+
+    def after_drain(self, state: bytes) -> bytes:
+        """The state of a shard that goes on after a drain, given what that has left."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from braid.core.errors import StateError
 from braid.core.positions import Position, positions_in
+from braid.core.times import MIN_TIME
 from braid.kernels.arrays import Flags, Ints
 
 MAGIC = b"BRS3"
@@ -25,15 +26,25 @@ BITS = 4
 
 @dataclass(frozen=True)
 class InputState:
-    """Blocks an input still needs, flags of their rows, its floor, and the last block admitted.
+    """What an operator knows of an input.
 
-    `positions` has commit and chunk of each block, ascending.
+    Parameters
+    ----------
+    positions, flags
+        Commit and chunk of each block that it still needs, ascending, and flags of their rows.
+    floor
+        The event time below which rows are decided.
+    last
+        The last block admitted.
+    drained
+        The last block that was admitted before the last drain: up to there all is decided, whatever its time.
     """
 
     positions: Ints = field(default_factory=lambda: np.zeros((0, 2), np.int64))
     flags: Flags = field(default_factory=lambda: np.zeros(0, np.uint8))
     floor: int = 0
     last: Position | None = None
+    drained: Position | None = None
 
     @property
     def blocks(self) -> tuple[Position, ...]:
@@ -93,6 +104,16 @@ def decode(data: bytes) -> OperatorState:
     )
 
 
+def after_drain(data: bytes) -> bytes:
+    """The state to go on with after a drain, given what it has left: nothing waits, and all is decided."""
+    state = decode(data)
+    inputs = {
+        name: InputState(floor=MIN_TIME, last=one.last, drained=one.last)
+        for name, one in state.inputs.items()
+    }
+    return encode(OperatorState(inputs, dict.fromkeys(inputs, MIN_TIME), wall_time=state.wall_time))
+
+
 def _encode_input(one: InputState, payload: list[bytes]) -> dict[str, object]:
     planes = {}
     for bit in range(BITS):
@@ -105,11 +126,12 @@ def _encode_input(one: InputState, payload: list[bytes]) -> dict[str, object]:
         "bits": planes,
         "floor": one.floor,
         "last": one.last,
+        "drained": one.drained,
     }
 
 
 def _decode_input(header: dict[str, object], rest: memoryview) -> InputState:
-    rows, bits, floor, last = header["rows"], header["bits"], header["floor"], header["last"]
+    rows, bits, floor = header["rows"], header["bits"], header["floor"]
     assert isinstance(rows, int)
     assert isinstance(floor, int)
     assert isinstance(bits, dict)
@@ -117,9 +139,11 @@ def _decode_input(header: dict[str, object], rest: memoryview) -> InputState:
     for bit, where in bits.items():
         plane = np.unpackbits(np.frombuffer(_pull(where, rest), np.uint8), count=rows)
         flags |= plane << int(bit)
-    return InputState(
-        _decode_positions(header, rest), flags, floor, Position(*last) if isinstance(last, list) else None
+    # States of before drains were remembered do not have the last one.
+    last, drained = (
+        Position(*at) if isinstance(at, list) else None for at in (header["last"], header.get("drained"))
     )
+    return InputState(_decode_positions(header, rest), flags, floor, last, drained)
 
 
 def _encode_positions(positions: Ints) -> Ints:

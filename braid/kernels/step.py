@@ -24,7 +24,8 @@ class Step:
         Matters only to operators that wait by the clock; like the stream times it must be the same when a
         step is replayed.
     epoch
-        After a drain every window is closed, and what comes later begins a new epoch with new state.
+        After a drain every window is closed, and what comes later begins a new epoch: see
+        `OperatorSpec.after_drain`.
     """
 
     blocks: Mapping[str, Sequence[Position]]

@@ -11,7 +11,7 @@ from braid.core.config import AppConfig
 from braid.core.side import Side
 from tests.engine.random_joins import RandomJoin
 
-SEEDS = 20
+SEEDS = 15
 MEMORY = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
 
 

@@ -260,11 +260,11 @@ class Buffer:
         for values, minima in ((self.times, self._minima), *self._carried.values()):
             minima.extend(np.where(gone, MAX_TIME, values[first:]))
 
-    def state(self, last: Position | None) -> InputState:
+    def state(self, last: Position | None, drained: Position | None = None) -> InputState:
         """What the side needs besides the log: blocks with live rows, and the flags of all rows in them."""
         held = self._held > 0
         flags = self.store.whole(self.flags, GONE, held)
-        return InputState(self.store.positions(held), flags, self.floor, last)
+        return InputState(self.store.positions(held), flags, self.floor, last, drained)
 
     def state_numbers(self, rows: Ints) -> Ints:
         """Where live rows are among the flags of the state."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -68,7 +69,8 @@ class IntervalJoin:
                 check_key_type(name, self._schemas[side].field(name).type)
         self._left = self._buffer(Side.LEFT, CHOICE if spec.match.waits else ())
         self._right = self._buffer(Side.RIGHT)
-        self._last: dict[Side, Position | None] = {Side.LEFT: None, Side.RIGHT: None}
+        self._last: dict[Side, Position | None] = dict.fromkeys(Side)
+        self._drained: dict[Side, Position | None] = dict.fromkeys(Side)
         self._times: Mapping[str, int] = dict.fromkeys(Side, MIN_TIME)
         self._wall_time = 0
         if state is not None:
@@ -105,7 +107,7 @@ class IntervalJoin:
             choices = {"left": left.state_numbers(pending), **values}
         return encode(
             OperatorState(
-                {side: self.buffer(side).state(self._last[side]) for side in Side},
+                {side: self.buffer(side).state(self._last[side], self._drained[side]) for side in Side},
                 {side: self._times[side] for side in Side},
                 wall_time=self._wall_time,
                 choices=choices,
@@ -157,7 +159,7 @@ class IntervalJoin:
                     hint="the state belongs to another shard range or category; replay from the log",
                 )
             self.buffer(side).restore(blocks, saved.flags, saved.floor, self.due(side, saved.blocks))
-            self._last[side] = saved.last
+            self._last[side], self._drained[side] = saved.last, saved.drained
         if state.choices:
             for name in CHOICE:
                 self._left.extra[name][state.choices["left"]] = state.choices[name]
@@ -245,17 +247,21 @@ class _Work:
     # -- late rows --------------------------------------------------------------------------------
 
     def look_back(self) -> None:
-        """Find partners of late rows among those that are decided: remembered, or else in the log."""
+        """Find partners of new rows among those that are decided: remembered, or else in the log.
+
+        Those are rows below the floor, and whatever their time those of before a drain.
+        """
         for side in Side:
             new, other = self._new[side], side.other
+            until, drained = self._join._last[other], self._join._drained[other]
             late = find_late(self._spec, side, new.run, new.times, self._floors[other])
-            until = self._join._last[other]
-            if not len(late.run) or until is None:
+            parted = late if drained is None else find_late(self._spec, side, new.run, new.times, MAX_TIME)
+            if not len(parted.run) or until is None:
                 continue
             self._counts.inputs[side].late += len(late.run)
-            low = window(self._spec, side, late.times)[0]
             forgotten = self._source.forgotten(other)
-            self._lose(side, Loss.BEYOND_RETENTION, late.run.row[low <= forgotten])
+            gone = window(self._spec, side, parted.times)[0] <= forgotten
+            self._lose(side, Loss.BEYOND_RETENTION, parted.run.row[gone])
             rescued = side in self._spec.rescued
             source = self._source if rescued else self._join._losses.get(side, self._source)
             if not self._spec.late_lookup or source is None:
@@ -264,11 +270,17 @@ class _Work:
             since = max(self._buffers[other].memory, forgotten + 1)
             if source is not self._source:
                 since = MAX_TIME
-            self._buffers[other].lateness.note(late.floor - low)
-            self._accept_late(side, self._found(source, late, since, until))
+            found: Iterator[Found] = iter(())
+            if len(late.run):
+                self._buffers[other].lateness.note(late.floor - window(self._spec, side, late.times)[0])
+                found = self._found(source, late, since, until)
+            if drained is not None:
+                own = self._buffers[side].store
+                found = chain(found, look_back(self._spec, source, own, parted, drained))
+            self._accept_late(side, found)
 
     def _found(self, source: BlockSource, late: Late, since: int, until: Position) -> Iterator[Found]:
-        """Matches of late rows: those with rows at `since` or after are remembered."""
+        """Matches of late rows since the last drain: those with rows at `since` or after are remembered."""
         side, own, other = late.side, self._buffers[late.side].store, self._buffers[late.side.other]
         if since < late.floor:
             left, right = (own, other.store) if side is Side.LEFT else (other.store, own)
@@ -276,7 +288,8 @@ class _Work:
                 yield Found(other.store, verify(self._spec, left, right, pairs))
             late = find_late(self._spec, side, late.run, late.times, since)
         if len(late.run):
-            yield from look_back(self._spec, source, own, late, until)
+            drained = self._join._drained[side.other]
+            yield from look_back(self._spec, source, own, late, until, drained)
 
     def _recall(self, late: Late, since: int) -> Iterator[Pairs]:
         low, high = reach(self._spec, late.side, late.run, late.times)

@@ -42,12 +42,17 @@ def find_late(spec: JoinSpec, side: Side, run: Run, times: Ints, floor: int) -> 
 
 
 def look_back(
-    spec: JoinSpec, source: BlockSource, own: BlockStore, late: Late, until: Position
+    spec: JoinSpec,
+    source: BlockSource,
+    own: BlockStore,
+    late: Late,
+    until: Position,
+    after: Position | None = None,
 ) -> Iterator[Found]:
-    """Matches of late rows with rows below the floor, in blocks up to and including `until`."""
+    """Matches of late rows with rows below the floor, in blocks after one, up to and including another."""
     guests = BlockStore(source.schema(late.side.other))
     left, right = (own, guests) if late.side is Side.LEFT else (guests, own)
-    for pairs in batched(_candidates(spec, source, guests, late, until)):
+    for pairs in batched(_candidates(spec, source, guests, late, until, after)):
         yield Found(guests, verify(spec, left, right, pairs))
 
 
@@ -64,10 +69,17 @@ def _blocks(
 
 
 def _candidates(
-    spec: JoinSpec, source: BlockSource, guests: BlockStore, late: Late, until: Position
+    spec: JoinSpec,
+    source: BlockSource,
+    guests: BlockStore,
+    late: Late,
+    until: Position,
+    after: Position | None,
 ) -> Iterator[Pairs]:
     low, high = reach(spec, late.side, late.run, late.times)
     for block, rows in _blocks(spec, source, late, until):
+        if after is not None and block <= after:
+            continue
         batch = source.read(late.side.other, block)
         if rows is not None:
             some = _rows(batch, spec, rows)

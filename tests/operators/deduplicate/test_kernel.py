@@ -134,3 +134,28 @@ def test_rows_that_only_hide_others_are_not_waited_for(home: Home) -> None:
     running.append([(140 * SECOND, 1, "a", 2)])
     running.run()
     assert (sorted(running.emitted), running.pending) == ([0, 1], 1)
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 2**32), st.integers(0, 30))
+def test_a_row_that_was_kept_before_a_drain_hides_those_after_it(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, within: int
+) -> None:
+    rng = random.Random(seed)
+    running = Running(Home.at(tmp_path_factory.mktemp("home")), within * SECOND, 2, disorder=20 * SECOND)
+    rows: list[Row] = []
+    begin = 0
+    for _ in range(rng.randint(2, 4)):
+        for _ in range(rng.randint(1, 3)):
+            times = [begin + rng.randint(0, 20) for _ in range(rng.randint(1, 8))]
+            fresh = [(t * SECOND, rng.randint(0, 1), "a", len(rows) + n) for n, t in enumerate(times)]
+            rows += fresh
+            running.append(fresh)
+            if rng.random() < 0.5:
+                running.restart()
+            running.run()
+        running.run(draining=True)
+        begin = max(row[0] for row in rows) // SECOND
+    by_id = {row[3]: row[:3] for row in rows}
+    wanted = sorted(by_id[number] for number in expected(rows, within * SECOND))
+    assert sorted(by_id[number] for number in running.emitted) == wanted
