@@ -198,7 +198,7 @@ class DeduplicateShard:
         return np.compress(passed, rows)
 
     def _reached(self) -> int:
-        """How far the stream has come; at its end its latest kept row, which may hide what follows a drain."""
+        """How far the stream has come; at its end, its latest kept row: it may hide what follows a drain."""
         if self._time < MAX_TIME:
             return self._time
         return int(self._times[self._flags == KEPT].max(initial=MIN_TIME))

@@ -22,7 +22,7 @@ from braid.core.side import Side
 from braid.core.times import SECOND
 from braid.engine.admission import AdmissionConfig, Facts
 from braid.kernels.join.operator import JoinOperator
-from braid.kernels.join.spec import JoinSpec, JoinType, MatchMode, OutputColumn
+from braid.kernels.join.spec import AnySpec, JoinSpec, JoinType, MatchMode, OutputColumn, SeriesSpec
 from braid.log import Log, hash_rows
 from braid.testing.runtime import LocalOperator
 
@@ -70,7 +70,9 @@ class RandomJoin:
         if not keyed and kind not in (JoinType.INNER, JoinType.LEFT):
             kind = JoinType.LEFT
         self.keys = rng.choice([1, 5, 30]) if keyed else 1
-        self.spec = JoinSpec(kind, lower * SECOND, upper * SECOND, int(keyed), OUTPUT, rng.choice(self.modes))
+        self.spec: AnySpec = JoinSpec(
+            kind, lower * SECOND, upper * SECOND, int(keyed), OUTPUT, rng.choice(self.modes)
+        )
         self.broadcast = None if keyed else Side.RIGHT
         self.shards = rng.choice([1, 1, 2])
         self.disorder = {side.value: rng.choice([0, 3, 20]) for side in Side}
@@ -101,6 +103,8 @@ class RandomJoin:
     def admission(self, *, declared: bool = True) -> AdmissionConfig:
         """How inputs are admitted; with the order that they really have, if that is declared."""
         disorder = {name: value * SECOND for name, value in self.disorder.items()} if declared else {}
+        if isinstance(self.spec, SeriesSpec):
+            return AdmissionConfig(INPUTS, 0, self.options, disorder=disorder)
         rescued = tuple(side.value for side in self.spec.rescued)
         return AdmissionConfig(INPUTS, self.spec.upper, self.options, disorder=disorder, rescued=rescued)
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from braid.core.side import Side
-from braid.kernels.join.spec import JoinType, MatchMode
-from tests.engine.random_joins import RandomJoin, Row
+from braid.core.times import SECOND
+from braid.kernels.join.spec import JoinType, MatchMode, SeriesMode, SeriesSpec
+from tests.engine.random_joins import OUTPUT, RandomJoin, Row
 
 SEEDS = 15
 MEMORY = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
@@ -74,3 +75,23 @@ def test_a_partner_that_comes_after_a_drain_is_found_or_counted(kind: JoinType) 
     else:
         assert (0, None) in join.emitted
         assert (join.counts.lost_matches, join.lost[Side.RIGHT]) == (1, {0: 1})
+
+
+@pytest.mark.parametrize("mode", list(SeriesMode))
+def test_neighbours_from_before_a_drain_are_not_seen_and_that_is_listed(mode: SeriesMode) -> None:
+    join = RandomJoin(0)
+    join.shards, join.broadcast = 1, None
+    join.spec = SeriesSpec(JoinType.LEFT, mode, 1, OUTPUT, within=10 * SECOND)
+    with tempfile.TemporaryDirectory(dir=MEMORY) as root:
+        join.open(root)
+        join.publish(Side.LEFT, [Row(0, 1, 100, 0), Row(1, 2, 100, 0)], 0)
+        join.publish(Side.RIGHT, [Row(0, 1, 95, 0)], 0)
+        join.run(0, draining=True)
+        join.restart()
+        join.publish(Side.LEFT, [Row(2, 1, 104, 0), Row(3, 1, 120, 0), Row(4, 3, 104, 0)], 1)
+        join.publish(Side.RIGHT, [Row(1, 1, 121, 0), Row(2, 2, 92, 0), Row(3, 1, 111, 0)], 1)
+        join.run(1)
+        join.restart()
+        join.run(2, draining=True)
+    assert join.lost == {Side.LEFT: {2: 1}, Side.RIGHT: {2: 1}}
+    assert {left for left, _ in join.emitted} == {0, 1, 2, 3, 4}

@@ -21,15 +21,17 @@ from braid.core.counters import Counters
 from braid.core.errors import StateError
 from braid.core.positions import Position
 from braid.core.side import Side
-from braid.core.times import FAR, MIN_TIME
+from braid.core.times import FAR, MAX_TIME, MIN_TIME
 from braid.kernels.arrays import Flags, Ints, Mask
 from braid.kernels.blocks import BlockSource, BlockStore
 from braid.kernels.join.buffer import GONE, MATCHED
 from braid.kernels.join.emit import output_schema
 from braid.kernels.join.keys import check_key_type, equal_keys, group_codes
+from braid.kernels.join.late_lookup import Late, look_back
 from braid.kernels.join.neighbours import Merged, merge_sides
 from braid.kernels.join.parse import parse
-from braid.kernels.join.spec import Neighbour, SeriesMode, SeriesSpec
+from braid.kernels.join.runs import Run
+from braid.kernels.join.spec import JoinSpec, Neighbour, SeriesMode, SeriesSpec
 from braid.kernels.lost import Loss, Lost
 from braid.kernels.state import InputState, OperatorState, decode, encode
 from braid.kernels.step import Output, Step
@@ -45,6 +47,7 @@ class _Series:
     hashes: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     matched: Mask = field(default_factory=lambda: np.empty(0, np.bool_))
     last: Position | None = None
+    drained: Position | None = None
 
     def add(self, rows: Ints, times: Ints, hashes: Ints) -> None:
         self.rows = np.concatenate([self.rows, rows])
@@ -113,6 +116,7 @@ class SeriesJoin:
         for side in Side:
             for block in sorted(step.blocks[side]):
                 work.load(side, block, self._source.read(side, block))
+            work.list_parted(side, self._source)
         work.emit()
         self._times = times
         return work.output()
@@ -126,16 +130,15 @@ class SeriesJoin:
         flags: Flags = np.full(series.store.rows, GONE, np.uint8)
         flags[series.rows] = np.where(series.matched, MATCHED, 0)
         held = series.held()
-        return InputState(
-            series.store.positions(held), series.store.whole(flags, GONE, held), MIN_TIME, series.last
-        )
+        whole = series.store.whole(flags, GONE, held)
+        return InputState(series.store.positions(held), whole, MIN_TIME, series.last, series.drained)
 
     def _restore(self, state: OperatorState) -> None:
         self._times = state.times
         for side in Side:
             saved = state.inputs[side]
             series = self._series[side]
-            series.last = saved.last
+            series.last, series.drained = saved.last, saved.drained
             for block in saved.blocks:
                 batch = self._source.read(side, block)
                 start = series.store.append(block, batch)
@@ -190,6 +193,26 @@ class _Work:
         self._lose(side, Loss.LATE, rows[late])
         for which in (parsed.inert, parsed.invalid, rows[late]):
             self._end(side, which)
+
+    def list_parted(self, side: Side, source: BlockSource) -> None:
+        """List new rows that a drain has parted from rows in their reach: those are not their neighbours now.
+
+        Without a bound everything is in reach, and rows are not listed.
+        """
+        until, series = self._series[side.other].drained, self._series[side]
+        if until is None or self._spec.within is None:
+            return
+        fresh = slice(self._old[side], None)
+        order = np.argsort(series.hashes[fresh] if self._spec.keys else series.times[fresh], kind="stable")
+        rows, times = series.rows[fresh][order], series.times[fresh][order]
+        if not len(rows):
+            return
+        near = JoinSpec(self._spec.type, -self._within, self._within, self._spec.keys, ())
+        keys = series.hashes[fresh][order] if self._spec.keys else times
+        late = Late(side, Run(keys, rows), times, MAX_TIME)
+        found = [pairs for _, pairs in look_back(near, source, series.store, late, until)]
+        own = [pairs.left if side is Side.LEFT else pairs.right for pairs in found]
+        self._lose(side, Loss.LATE, np.unique(np.concatenate([rows[:0], *own])))
 
     def _lose(self, side: Side, loss: Loss, rows: Ints) -> None:
         if len(rows):
