@@ -237,12 +237,16 @@ def read(category: str, home: HomeLike = None, limit: int | None = None) -> pa.T
 
 @dataclass(frozen=True)
 class CategoryInfo:
-    """What `braid categories` shows of a category; times in microseconds, None without event times."""
+    """What `braid categories` shows of a category: `files` and `bytes` on the disk, times in microseconds.
+
+    Times are None without event times.
+    """
 
     name: str
     raw: bool
     commits: int
     rows: int
+    files: int
     bytes: int
     shards: int
     first_time: int | None
@@ -256,22 +260,19 @@ def categories(home: HomeLike = None) -> list[CategoryInfo]:
 
 
 def _describe(category: Category) -> CategoryInfo:
-    reader: Reader = category.reader()
-    rows = size = 0
-    low: int | None = None
-    high: int | None = None
-    latest = reader.latest()
-    for number in range(reader.first, latest + 1):
-        commit = reader.commit(number)
-        rows += commit.rows
-        size += sum(entry.size for entry in commit.files.values())
-        for chunk in commit.chunks:
-            for times in list(chunk.times.values())[:1]:
-                if times.min is not None and times.max is not None:
-                    low = times.min if low is None else min(low, times.min)
-                    high = times.max if high is None else max(high, times.max)
+    found = category.statistics()
+    times = (found.times[column] for column in category.time_columns if column in found.times)
+    first_time, last_time = next(times, (None, None))
     return CategoryInfo(
-        category.name, category.raw, latest + 1 - reader.first, rows, size, category.shards, low, high
+        category.name,
+        category.raw,
+        found.commits,
+        found.rows,
+        found.files,
+        found.bytes,
+        category.shards,
+        first_time,
+        last_time,
     )
 
 

@@ -98,8 +98,8 @@ def cat(
 
 
 def categories(home: HomeOption = None) -> None:
-    """List categories with their rows, commits, sizes and time ranges."""
-    table = Table("category", "kind", "rows", "commits", "size", "shards", "times")
+    """List categories with their rows, commits, files, sizes on the disk and time ranges."""
+    table = Table("category", "kind", "rows", "commits", "files", "size", "shards", "times")
     for info in api.categories(home):
         times = "" if info.first_time is None else f"{_iso(info.first_time)} .. {_iso(info.last_time)}"
         table.add_row(
@@ -107,6 +107,7 @@ def categories(home: HomeOption = None) -> None:
             "raw" if info.raw else "typed",
             f"{info.rows:,}",
             f"{info.commits:,}",
+            f"{info.files:,}",
             size_text(info.bytes),
             str(info.shards),
             times,

@@ -70,16 +70,18 @@ def compacting(
     acknowledge("commit 4")
 
 
-def trap(turn: int, torn: bool) -> Callable[[], None]:
+def trap(turn: int, torn: bool, taking: list[str]) -> Callable[[], None]:
     """Kill this process at its durable step number `turn`, or halfway through the bytes of that step.
 
-    Returns a step that does nothing but count, for places between the durable ones.
+    Names of steps are appended to `taking`. Returns a step that does nothing but count, for places between
+    the durable ones.
     """
     taken = 0
 
     def wrap(name: str, real: Callable[..., None]) -> Callable[..., None]:
         def step(*arguments: str | bytes) -> None:
             nonlocal taken
+            taking.append(name)
             if taken == turn:
                 if torn and name == "write":
                     path, data = arguments
@@ -101,8 +103,10 @@ def run(folder: Path, turn: int, torn: bool, what: Callable[..., None]) -> int:
     child = os.fork()
     if child == 0:
         with (folder / "acknowledged").open("w", buffering=1) as promises:
-            pulse = trap(turn, torn)
+            taking: list[str] = []
+            pulse = trap(turn, torn, taking)
             what(folder / "log", lambda what: print(what, file=promises, flush=True), pulse)
+            (folder / "steps").write_text("\n".join(taking))
             os._exit(0)
     return os.waitpid(child, 0)[1]
 
@@ -110,10 +114,12 @@ def run(folder: Path, turn: int, torn: bool, what: Callable[..., None]) -> int:
 def main(folder: Path) -> None:
     table(0)  # makes Arrow load now what every child would load again
     for what in (work, compacting):
-        for kind in ("before", "within"):
-            turn = 0
-            while run(folder / f"{what.__name__}-{kind}-{turn:03d}", turn, kind == "within", what) != 0:
-                turn += 1
+        turn = 0
+        while run(folder / f"{what.__name__}-before-{turn:03d}", turn, False, what) != 0:
+            turn += 1
+        steps = (folder / f"{what.__name__}-before-{turn:03d}" / "steps").read_text().split("\n")
+        for turn in [turn for turn, step in enumerate(steps) if step == "write"]:
+            run(folder / f"{what.__name__}-within-{turn:03d}", turn, True, what)
 
 
 if __name__ == "__main__":
