@@ -81,29 +81,30 @@ class RunUpkeep:
     def turn(self) -> None:
         """Do a round if it is time. Troubles are told, and tried again in the next round."""
         now = self._timer()
-        self._low = shutil.disk_usage(self._home.root).free < LOW
+        self._low = self._is_low()
         if now - self._last < (min(HASTE, self._interval) if self._low else self._interval):
             return
         self._last = now
         troubles: list[str] = []
         self._try("needs", self._needs.write, troubles)
         self._try("spark.log", lambda: rotate_open(self._home.root / "spark.log"), troubles)
-        with upkeep_lock(self._home.home) as alone:
-            if alone:
-                self._round(troubles)
+        self._try("home", lambda: self._round(troubles), troubles)
         if tuple(troubles) != self.troubles:
             # Texts of errors may quote data: they are in the status.
             self._log.warning("upkeep", troubles=len(troubles), status=self._home.status_file)
         self.troubles = tuple(troubles)
 
     def _round(self, troubles: list[str]) -> None:
-        seen = survey(self._home.home)
-        troubles += seen.troubles
-        for rule in seen.rules.values():
-            if self._stopping.is_set():
+        with upkeep_lock(self._home.home) as alone:
+            if not alone:
                 return
-            self._try(rule.category, partial(self._tend, rule, may_retire=seen.may_retire), troubles)
-        self._try("home", self._sweep_files, troubles)
+            seen = survey(self._home.home)
+            troubles += seen.troubles
+            for rule in seen.rules.values():
+                if self._stopping.is_set():
+                    return
+                self._try(rule.category, partial(self._tend, rule, may_retire=seen.may_retire), troubles)
+            self._sweep_files()
 
     def _tend(self, rule: CategoryRule, *, may_retire: bool) -> None:
         """One piece: what is to be done for a category."""
@@ -129,6 +130,12 @@ class RunUpkeep:
             return
         sweep()
         self._swept[what] = began, max(SWEEP, (self._timer() - began) / SHARE)
+
+    def _is_low(self) -> bool:
+        try:
+            return shutil.disk_usage(self._home.root).free < LOW
+        except OSError:
+            return False
 
     def _try(self, what: str, work: Callable[[], object], troubles: list[str]) -> None:
         try:

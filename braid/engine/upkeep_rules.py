@@ -19,8 +19,9 @@ from braid.plan.physical.readers import category_readers
 from braid.plan.physical.targets import category_of
 from braid.plan.stages.base import Plan, Stage
 
-SHORTEST_COMPACTED = MINUTE
-"""Commits that are kept for less than this are gone before it would pay to compact them."""
+SHORTEST_COMPACTED = 5 * MINUTE
+"""Commits that are kept for less than this are gone before it would pay to compact them, which costs about
+half a millisecond each; and there are a few thousand of them at most."""
 SEGMENTS_KEPT = 16
 """About how many full segments a category has when what is too old has gone."""
 LEAST_SEGMENT = 2**18

@@ -9,13 +9,15 @@ from braid import api
 from braid.core.config import AppConfig, parse_options
 from braid.core.counters import Counters, InputCounters
 from braid.core.positions import Position
-from braid.core.times import DAY, FOREVER, HOUR
+from braid.core.times import DAY, FOREVER, HOUR, MINUTE
 from braid.engine.needs import needed_commits
 from braid.engine.offsets import OperatorOffset, ReadOffset
-from braid.engine.upkeep_rules import AppFacts, CategoryKind, CategoryRule, rules
+from braid.engine.upkeep_rules import AppFacts, CategoryKind, CategoryRule, compaction, rules
 from braid.eventtime.offset import InputOffset, Offset
 from braid.home.needs import KEPT, QueryNeeds
+from braid.log.compaction import CompactionConfig
 from braid.log.records import Commit, Origin
+from braid.log.segments import SegmentEntry
 from braid.plan.physical.readers import CategoryReader, category_readers
 from braid.plan.stages.base import Plan
 
@@ -165,6 +167,21 @@ def test_what_is_young_or_needed_is_never_removed(
 def _ran(name: str, at: int) -> dict[str, QueryNeeds]:
     program = plan(READER.replace("reader", name))
     return {reader.query: needs({"pairs": at}) for reader in category_readers(program)}
+
+
+def test_a_full_segment_spans_a_small_part_of_what_is_kept() -> None:
+    """Segments are retired as a whole."""
+
+    def segment(first: int, size: int, wall: int) -> SegmentEntry:
+        return SegmentEntry(first, first + 9, "x", size, 0, 0, (wall, wall + MINUTE), {})
+
+    assert compaction(MINUTE, []) is None
+    assert compaction(FOREVER, []) == CompactionConfig()
+    slow = [segment(0, 2**20, 0), segment(10, 2**20, MINUTE)]
+    config = compaction(8 * HOUR, slow)
+    assert config is not None
+    assert config.segment_bytes == 30 * 2**20  # half an hour's worth, at a megabyte a minute
+    assert compaction(2 * DAY * 365, slow) == CompactionConfig()
 
 
 def test_defaults_are_those_of_a_persistent_log() -> None:
