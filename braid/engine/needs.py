@@ -52,7 +52,8 @@ class RunNeeds:
         self._home = home
         self._readers = {reader.query: reader for reader in category_readers(plan)}
         self._needs = {query: self._stored(query) for query in self._readers}
-        self._changed: set[str] = set()
+        # Of a query that begins anew, what its predecessor needed must not be believed.
+        self._changed = {query for query in self._readers if not home.checkpoint(query).exists()}
         self._lock = threading.Lock()
 
     def take(
@@ -89,7 +90,7 @@ class RunNeeds:
             self._changed.add(query)
 
     def write(self) -> None:
-        """Write what has changed since the last time."""
+        """Write what has changed since the last time; at first, of queries that have no checkpoint yet."""
         with self._lock:
             changed = {query: self._needs[query] for query in self._changed}
             self._changed.clear()

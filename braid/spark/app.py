@@ -306,6 +306,7 @@ class Application:
             self.home.metrics_file("any").parent.mkdir(parents=True, exist_ok=True)
             write_json(self.home.plan_file, plan_to_json(self.plan))
             write_options(self.home, self._options)
+            self._needs.write()
             self._status.write(self._metrics)
         except OSError as error:
             raise _unwritable(error) from error
