@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
@@ -13,17 +12,14 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from braid.core.side import Side
+from braid.cli.figures import behind_words, count_words, dead_words, lag_words, rate_words
+from braid.core.counters import Counters
 from braid.core.threads import Threads
 from braid.core.times import FAR
-from braid.home.metrics import MicroBatch
-from braid.home.status import StageStatus
 
 if TYPE_CHECKING:
     from braid.api import Application
 
-_SECONDS = 10.0
-"""Span of time over which rates are measured."""
 _EVERY = 5.0
 """Seconds between plain lines."""
 
@@ -35,13 +31,10 @@ class _Console(Console):
 
 
 class Monitor:
-    """Turns metrics into lines."""
+    """Turns the status of an application into lines."""
 
     def __init__(self, stream: TextIO) -> None:
         self._console = _Console(file=stream)
-        self._recent: deque[tuple[float, int, int]] = deque()
-        self._join: dict[str, MicroBatch] = {}
-        self._lock = threading.Lock()
         self._started = time.monotonic()
         self._said = 0.0
 
@@ -49,14 +42,6 @@ class Monitor:
         """Say what a start is doing: it takes seconds before there are any metrics."""
         seconds = time.monotonic() - self._started
         self._console.print(f"[{seconds:4.1f} s] {text}", highlight=False, markup=False)
-
-    def progress(self, batch: MicroBatch) -> None:
-        """Take the metrics of a micro-batch."""
-        with self._lock:
-            if batch.kind == "join":
-                self._join[batch.stage] = batch
-                counted = batch.counters
-                self._recent.append((time.monotonic(), counted.rows_in, counted.rows_out))
 
     @contextmanager
     def showing(self, handle: Application) -> Iterator[None]:
@@ -70,11 +55,17 @@ class Monitor:
             threads.join(_EVERY)
 
     def summary(self, handle: Application) -> str:
-        """The last words."""
+        """The last words: what this run has counted, and all runs together."""
         status = handle.status
         seconds = time.monotonic() - self._started
         lines = [f"{handle.plan.application}: {status.state} after {seconds:.1f} s"]
-        lines += [f"  {name}: {_stage_summary(stage)}" for name, stage in status.stages.items()]
+        for name, stage in status.stages.items():
+            lines.append(f"  {name}: {_all_words(stage.run)}")
+            if stage.run != stage.totals:
+                since = time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(stage.since))
+                lines.append(f"    since {since}: {_all_words(stage.totals)}")
+        if any(dead_words(stage.totals) for stage in status.stages.values()):
+            lines.append(f"  see `braid cat {handle.home.dead_letter}` for dead letters")
         return "\n".join(lines)
 
     def _show(self, handle: Application, stop: threading.Event) -> None:
@@ -85,61 +76,42 @@ class Monitor:
                     self._console.print(self._line(handle), highlight=False, soft_wrap=True)
             return
         with Live(Text(""), console=self._console, refresh_per_second=4, transient=True) as live:
-            while not stop.wait(0.25):
+            while not stop.wait(0.5):
                 live.update(Text(self._line(handle)))
 
     def _line(self, handle: Application) -> str:
-        with self._lock:
-            now = time.monotonic()
-            while self._recent and self._recent[0][0] < now - _SECONDS:
-                self._recent.popleft()
-            span = max(1.0, min(_SECONDS, now - self._started))
-            rows_in, rows_out = (sum(entry[i] for entry in self._recent) / span for i in (1, 2))
-            joins = dict(self._join)
-        parts = [
-            f"{handle.plan.application} {handle.state}",
-            f"in {rows_in:,.0f}/s",
-            f"out {rows_out:,.0f}/s",
-        ]
-        for name, batch in joins.items():
-            inputs = batch.counters.inputs
-            parts.append(f"{name}: batch {batch.batch}")
-            if batch.match_rate is not None:
-                parts.append(f"match {batch.match_rate:.1%}")
+        status = handle.status
+        parts = [f"{status.application} {status.state}"]
+        for name, stage in status.stages.items():
+            if not stage.recent:
+                continue
+            minute = stage.recent[0]
+            if stage.pacing is None:
+                parts.append(f"{name} {minute.rows_in_per_second:,.0f}/s")
+                continue
+            parts.append(
+                f"{name} {minute.rows_in_per_second:,.0f}/s in, {minute.rows_out_per_second:,.0f}/s out "
+                f"in the last {minute.seconds:.0f} s"
+            )
+            rates = rate_words(stage)
+            parts += [f"match {rates}"] if rates else []
             parts += [
-                f"{side} {_clock(counted.stream_time)} lag {_lag(batch.lag_ms.get(side))}"
-                for side, counted in inputs.items()
+                f"{side} {_clock(one.stream_time)} lag {lag_words(one) or '-'}"
+                f" behind {behind_words(one) or '-'}"
+                for side, one in stage.inputs.items()
             ]
-            held = (f"{counted.pending:,} {name}" for name, counted in inputs.items())
-            parts.append(f"held {', '.join(held)}")
-        return " | ".join([*parts, *handle.paused])
+            held = {} if stage.last is None else stage.last.counters.inputs
+            parts.append(f"held {', '.join(f'{one.pending:,} {side}' for side, one in held.items())}")
+        parts += [f"{name}: {why}" for name, stage in status.stages.items() if (why := stage.held_up)]
+        return " | ".join(parts)
 
 
-def _stage_summary(stage: StageStatus) -> str:
-    totals, last = stage.totals, stage.last
-    text = f"{totals.rows_in:,} rows in, {totals.rows_out:,} out"
-    if stage.kind == "join":
-        text += f", {totals.matches:,} matches, {totals.input(Side.LEFT).unmatched:,} left rows"
-        text += f" without a match, {totals.rescued:,} matches rescued from the log"
-    special = {
-        "left rows padded after their wait": totals.input(Side.LEFT).padded_early,
-        "right rows padded after their wait": totals.input(Side.RIGHT).padded_early,
-        "matches that came after that": totals.matches_after_padding,
-        "keys written": totals.keys_written,
-        "rows without a key": totals.null_keys,
-    }
-    text += "".join(f", {count:,} {words}" for words, count in special.items() if count)
-    if last is not None and last.counters.dead:
-        dead = (f"{reason} {count:,}" for reason, count in last.counters.dead.items())
-        text += ", dead letters: " + ", ".join(dead)
-    return text
+def _all_words(counters: Counters) -> str:
+    dead = dead_words(counters)
+    return ", ".join([*count_words(counters), *([f"dead letters: {dead}"] if dead else [])])
 
 
 def _clock(micros: int | None) -> str:
     if micros is None or abs(micros) >= FAR:
         return "-"
     return time.strftime("%H:%M:%S", time.gmtime(micros / 1e6))
-
-
-def _lag(milliseconds: int | None) -> str:
-    return "-" if milliseconds is None else f"{milliseconds / 1000:.1f}s"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -14,9 +15,11 @@ from rich.table import Table
 
 from braid import api
 from braid.cli.data import HomeOption
+from braid.cli.figures import behind_words, dead_words, lag_words, rate_words, speed_words
 from braid.cli.interrupts import Interrupted, interruptible
 from braid.cli.monitor import Monitor
 from braid.core.errors import ConfigError
+from braid.home.status import InputStatus, StageStatus
 
 
 def register(app: typer.Typer) -> None:
@@ -64,7 +67,6 @@ def run(
                 drain=drain,
                 master=master,
                 settings=_pairs(spark, "--spark"),
-                on_progress=monitor.progress,
                 on_phase=monitor.phase,
             )
             with monitor.showing(handle):
@@ -82,7 +84,11 @@ def status(
     home: HomeOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show the applications of a home, running and stopped, with their last metrics."""
+    """Show the applications of a home, running and stopped: totals of all runs, rates, lag and backlog.
+
+    Rows behind are published and not read; the time behind is the newest event time published, less the
+    newest one read. Lag is how far stream time is behind the clock.
+    """
     found = api.status(home)
     if as_json:
         typer.echo(json.dumps([value.model_dump(mode="json") for value in found], indent=2))
@@ -92,26 +98,30 @@ def status(
         "state",
         "stage",
         "what",
-        "batch",
         "rows in",
         "rows out",
-        "match rate",
+        "in / out per s, last min",
+        "match rate, all and of late",
+        "lag",
+        "behind",
+        "dead letters",
         "held up",
         "updated",
     )
     for value in found:
         for number, (name, stage) in enumerate(value.stages.items()):
-            last = stage.last
-            rate = None if last is None else last.match_rate
             table.add_row(
                 value.application if number == 0 else "",
                 value.state if number == 0 else "",
                 name,
                 stage.what,
-                "" if last is None else str(last.batch),
                 f"{stage.totals.rows_in:,}",
                 f"{stage.totals.rows_out:,}",
-                "" if rate is None else f"{rate:.2%}",
+                speed_words(stage.recent[0]) if value.state.active and stage.recent else "",
+                rate_words(stage),
+                _by_input(stage, lag_words),
+                _by_input(stage, behind_words),
+                dead_words(stage.totals),
                 stage.held_up or "",
                 datetime.fromtimestamp(value.updated, UTC).strftime("%H:%M:%SZ") if number == 0 else "",
             )
@@ -120,6 +130,12 @@ def status(
         for trouble in value.troubles:
             table.add_row("", "", f"upkeep of {trouble}")
     Console(width=None if sys.stdout.isatty() else 200).print(table)
+
+
+def _by_input(stage: StageStatus, words: Callable[[InputStatus], str]) -> str:
+    """What there is to say of each input, with its name if there are several."""
+    found = {name: text for name, one in stage.inputs.items() if (text := words(one))}
+    return "\n".join(f"{name} {text}" if len(stage.inputs) > 1 else text for name, text in found.items())
 
 
 def _pairs(assignments: list[str] | None, option: str) -> dict[str, str]:

@@ -124,7 +124,9 @@ class InputCounters:
 class Counters:
     """What a step, a task, a micro-batch or a run of a stage has counted."""
 
-    rows_in: int = _number("Rows read, of all inputs.")
+    rows_in: int = _number("Rows read, of all inputs, bad records among them.")
+    filtered: int = _number("Rows read by a slicer that its filter, or an inner lookup, has left out.")
+    refused: int = _number("Bad records among the rows that a slicer has read.")
     files_in: int = _number("Files read, by a slicer that reads them itself.")
     rows_out: int = _number("Rows written.")
     bytes_out: int = _number("Bytes written to a category.")

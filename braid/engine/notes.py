@@ -53,6 +53,8 @@ class Notes:
     counts: list[Counters] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     rows: int = 0
+    dropped: int = 0
+    """Rows that only their letters are left of."""
 
     def strip(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows to store, without their notes, which are kept here."""
@@ -71,6 +73,7 @@ class Notes:
         parts = pc.split_pattern(notes.drop_null(), SEPARATOR, max_splits=3)
         flag, reason, detail, raw = (pc.list_element(parts, index) for index in range(4))
         letter = pc.is_in(flag, pa.array([KEEP, DROP]))
+        self.dropped += pc.sum(pc.equal(flag, DROP)).as_py() or 0
         if pc.any(letter).as_py():
             self.letters.append((reason.filter(letter), detail.filter(letter), raw.filter(letter)))
         counted = detail.filter(pc.equal(flag, COUNTS)).to_pylist()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import Field
+
 from braid.home.records import Record
 
 
@@ -38,7 +40,7 @@ class SinkStart(Record):
 
 
 class ReadUpTo(Record):
-    """How far the present micro-batch of a stage reads: told by its source, for the watermarks of its sink.
+    """How far the present micro-batch of a stage reads: told by its source, for its sink and for its status.
 
     Spark tells a sink nothing but the number of the micro-batch. The source plans every micro-batch, a
     replayed one too, before its sink commits it, and one after the other.
@@ -47,6 +49,12 @@ class ReadUpTo(Record):
     ----------
     offset
         The end offset, as the source gave it to Spark.
+    following
+        Commit and chunk that come next, of each input.
+    rows
+        Rows that the micro-batch reads, if the source knows.
     """
 
     offset: dict[str, Any]
+    following: dict[str, tuple[int, int]] = Field(default_factory=dict)
+    rows: int | None = None

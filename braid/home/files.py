@@ -11,15 +11,19 @@ from pathlib import Path
 from braid.core.errors import RunError
 
 
-def write_json(path: Path, value: object) -> None:
-    """Write a JSON file so that readers see the old or the new one, never a part."""
+def write_json(path: Path, value: object, *, durable: bool = True) -> None:
+    """Write a JSON file so that readers see the old or the new one, never a part.
+
+    What is not durable may be gone after a power failure: enough for what is written anew in every run.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
     try:
         with fresh.open("w") as file:
             json.dump(value, file, separators=(",", ":"), sort_keys=True)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         fresh.replace(path)
     except OSError:
         fresh.unlink(missing_ok=True)

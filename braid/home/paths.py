@@ -112,6 +112,10 @@ class AppHome:
         """Metrics of a stage: one JSON line per micro-batch."""
         return self.root / "metrics" / f"{check_name(stage, 'stage')}.jsonl"
 
+    def totals_file(self, stage: str) -> Path:
+        """What a stage has counted over all its runs, as JSON."""
+        return self.root / "metrics" / f"{check_name(stage, 'stage')}.totals.json"
+
     @property
     def counts_folder(self) -> Path:
         """Where sinks leave what micro-batches have counted, until the driver takes it."""

@@ -27,9 +27,9 @@ class Record(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    def write(self, path: Path) -> None:
+    def write(self, path: Path, *, durable: bool = True) -> None:
         """Write the file so that readers see the old or the new one, never a part."""
-        write_json(path, self.model_dump(mode="json"))
+        write_json(path, self.model_dump(mode="json"), durable=durable)
 
     @classmethod
     def read(cls, path: Path) -> Self | None:

@@ -21,15 +21,17 @@ from braid.core.logging import Log, log_to_file
 from braid.core.threads import Threads, spawn, within
 from braid.core.times import DAY
 from braid.engine.needs import RunNeeds
-from braid.engine.run_metrics import RunStatus, StageMetrics
+from braid.engine.run_metrics import Progress, RunStatus, StageMetrics
 from braid.engine.run_upkeep import RunUpkeep
 from braid.engine.silences import Silences
 from braid.home.files import is_full, write_json
 from braid.home.metrics import MicroBatch
 from braid.home.options import write_options
 from braid.home.paths import AppHome, Home
-from braid.home.status import RunState, Status
+from braid.home.status import RunState, Status, as_of
 from braid.plan.dependencies import reads_kept, upstream
+from braid.plan.kinds.slicer import SlicerStage
+from braid.plan.physical.slicing import may_leave_out
 from braid.plan.physical.targets import relay_name
 from braid.plan.retention import retention_warnings
 from braid.plan.serialise import loads, plan_to_json
@@ -116,7 +118,16 @@ class Application:
         self._queries: dict[str, Supervised] = {}
         self._relays: dict[str, Supervised] = {}
         self._metrics = {
-            stage.name: StageMetrics(self.home, stage.name, stage.kind, _what(stage)) for stage in plan.stages
+            stage.name: StageMetrics(
+                self.home,
+                stage.name,
+                stage.kind,
+                _what(stage),
+                stage.stateful,
+                stage.categories(),
+                isinstance(stage, SlicerStage) and not stage.categories() and may_leave_out(stage),
+            )
+            for stage in plan.stages
         }
         self._needs = RunNeeds(self.home, plan)
         self._status = RunStatus(self.home)
@@ -204,8 +215,8 @@ class Application:
 
     @property
     def status(self) -> Status:
-        """State and last metrics of every stage."""
-        return self._status.now(self._metrics)
+        """State, totals and last metrics of every stage, with backlog and lag as of now."""
+        return as_of(self.home, self._status.now(self._metrics), time.time())
 
     @property
     def state(self) -> RunState:
@@ -215,7 +226,7 @@ class Application:
     @property
     def paused(self) -> list[str]:
         """Which stages are held up, and why: inputs of joins that are paused, and what has gone wrong."""
-        stages = self.status.stages.items()
+        stages = self._status.now(self._metrics).stages.items()
         return [f"{name}: {why}" for name, stage in stages if (why := stage.held_up)]
 
     def process_available(self) -> None:
@@ -307,6 +318,8 @@ class Application:
             write_json(self.home.plan_file, plan_to_json(self.plan))
             write_options(self.home, self._options)
             self._needs.write()
+            for metrics in self._metrics.values():
+                metrics.begin()
             self._status.write(self._metrics)
         except OSError as error:
             raise _unwritable(error) from error
@@ -386,25 +399,28 @@ class Application:
     def _collect(self) -> None:
         changed = False
         for name, query in list(self._queries.items()):
-            for progress in query.progress():
-                done = self._metrics[name].take(
-                    progress["batchId"],
-                    progress["timestamp"],
-                    progress["numInputRows"],
-                    progress["durationMs"],
-                )
-                if done is not None:
-                    changed = True
-                    if self._on_progress is not None and self._error is None:
-                        self._on_progress(done)
-                self._note_needs(name, progress, done)
+            reports = list(query.progress())
+            reported = (
+                Progress(one["batchId"], one["timestamp"], one["numInputRows"], one["durationMs"])
+                for one in reports
+            )
+            done = self._metrics[name].take(reported)
+            changed = changed or bool(done)
+            if self._on_progress is not None and self._error is None:
+                for one in done:
+                    self._on_progress(one)
+            by_batch = {one.batch: one for one in done}
+            for report in reports:
+                self._note_needs(name, report, by_batch.get(report["batchId"]))
         for stage in self.plan.stages:
-            for progress in self._relays[stage.name].progress() if stage.name in self._relays else ():
-                self._note_needs(relay_name(stage), progress, None)
+            for report in self._relays[stage.name].progress() if stage.name in self._relays else ():
+                self._note_needs(relay_name(stage), report, None)
         if self._upkeep is not None:
             self._status.troubles = self._upkeep.troubles
         if changed or time.time() - self._written > 1:
             self._written = time.time()
+            for metrics in self._metrics.values():
+                metrics.save()
             status = self._status.write(self._metrics)
             if self._options.idle == "wait":
                 self._silences.tell(status.stages)
@@ -517,6 +533,10 @@ class Application:
         failed = None if self._error is None else type(self._error).__name__
         end = self._log.info if failed is None else self._log.error
         end("ended", state=self._status.state, error=failed, status=self.home.status_file, raised=True)
+        for metrics in self._metrics.values():
+            # Java may be gone: what sinks have published is in files.
+            metrics.take((), final=True)
+            metrics.save()
         self._status.write(self._metrics)
         self._needs.write()
 

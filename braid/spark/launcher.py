@@ -75,6 +75,7 @@ class _Common(TypedDict):
     stage: str
     dead_letter: str
     metrics: str
+    read_file: str | None
     buffered_file: str | None
 
 
@@ -166,7 +167,7 @@ class Launcher:
 
     def _slice(self, stage: SlicerStage) -> tuple[DataFrame, SinkConfig]:
         marks = SlicerWatermarks(stage.source.name, stage.watermarks) if stage.watermarks else None
-        read_file = self._read_file(stage, marks)
+        read_file = self._read_file(stage)
         inputs = Inputs(self.session, self.home.home.log_root, self.options.batch_rows, read_file)
         plan = stage.operation(self.plan, self.options, Facts())
         frame = slice_rows(stage, inputs, plan.required, self.options, str(self.home.home.root))
@@ -244,7 +245,7 @@ class Launcher:
             state_keys=state_keys(plan.layout.shards, plan.layout.partitions),
             drain_file=str(self.home.control_file(stage.name, "drain")),
             status_file=str(self.home.control_file(stage.name, "pacing")),
-            read_file=self._read_file(stage, _watermarks(stage, plan)),
+            read_file=self._read_file(stage),
             held_files={
                 name: tuple(str(self.home.control_file(holder, "buffered")) for holder in holders)
                 for name, holders in plan.held_by.items()
@@ -300,6 +301,7 @@ class Launcher:
             "stage": stage.name,
             "dead_letter": self.home.dead_letter,
             "metrics": str(self.home.counts_folder),
+            "read_file": self._read_file(stage),
             "buffered_file": buffered_file,
         }
         if isinstance(target, TableTarget):
@@ -326,14 +328,13 @@ class Launcher:
             first_commit=self._resuming.keep_first_commit(stage),
             category=category.name,
             chunk_rows=self.options.chunk_rows,
-            read_file=self._read_file(stage, marks),
             watermarks=marks,
             bounded=target.bounded,
         )
 
-    def _read_file(self, stage: Stage, marks: OutputWatermarks | None) -> str | None:
-        """Where the source of a stage tells its sink how far it reads, if watermarks follow from that."""
-        return None if marks is None else str(self.home.control_file(stage.name, "read"))
+    def _read_file(self, stage: Stage) -> str | None:
+        """Where the source of a stage tells how far it reads; None if it is one of Spark's own."""
+        return str(self.home.control_file(stage.name, "read")) if stage.categories() else None
 
     @property
     def _resuming(self) -> Resuming:

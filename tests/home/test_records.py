@@ -11,9 +11,9 @@ from braid import api
 from braid.core.config import parse_options
 from braid.core.counters import Counters, InputCounters
 from braid.core.errors import RunError
-from braid.engine.counters import Counted
-from braid.engine.run_metrics import RunStatus, StageMetrics
+from braid.engine.run_metrics import Progress, RunStatus, StageMetrics
 from braid.home.buffered import read_buffered, write_buffered
+from braid.home.counted import Counted
 from braid.home.files import write_json
 from braid.home.metrics import MicroBatch, read_metrics
 from braid.home.options import read_options, write_options
@@ -37,25 +37,27 @@ def counted(app: AppHome, batch: int, counts: Counters) -> None:
 
 
 def test_a_micro_batch_goes_from_the_sink_to_the_status(app: AppHome) -> None:
-    metrics = StageMetrics(app, "j", "join", "a join")
-    left = InputCounters(rows=3, decided=4, unmatched=1, pending=2, stream_time=2**62)
+    metrics = StageMetrics(app, "j", "join", "a join", paced=True)
+    metrics.begin()
+    left = InputCounters(rows=3, decided=4, matched=3, unmatched=1, pending=2, stream_time=2**62)
     for batch in (0, 1):
-        counted(app, batch, Counters(matches=3, inputs={"left": left, "right": InputCounters(rows=2)}))
-        found = metrics.take(batch, "now", 99, {"addBatch": 7})
-        assert found is not None
+        inputs = {"left": left, "right": InputCounters(rows=2)}
+        counted(app, batch, Counters(rows_in=5, matches=3, inputs=inputs))
+        (found,) = metrics.take([Progress(batch, "now", 99, {"addBatch": 7})])
         assert (found.counters.rows_in, found.match_rate, found.lag_ms) == (
             5,
             0.75,
             {"left": None, "right": None},
         )
-    assert metrics.take(1, "now", 99, {}) is None
-    assert metrics.take(2, "now", 99, {}) is None
+    assert metrics.take([Progress(1, "now", 99, {"addBatch": 7})]) == []
+    metrics.save()
     Pacing(inputs={"left": "paused", "right": "reading"}, paused="left", why="ahead").write(
         app.control_file("j", "pacing")
     )
     with app.running():
         told = RunStatus(app, RunState.RUNNING).write({"j": metrics})
         assert read_status(app) == told
+    assert told.stages["j"].match_rate == {"left": 0.75}
     (status,) = api.status(app.home.root)
     assert status.state is RunState.KILLED
     stage = status.stages["j"]
@@ -67,18 +69,6 @@ def test_a_micro_batch_goes_from_the_sink_to_the_status(app: AppHome) -> None:
     assert [line.batch for line in read_metrics(app.metrics_file("j"))] == [0, 1]
     assert read_metrics(app.metrics_file("j"))[-1] == stage.last
     assert list(app.counts_folder.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("counts", "rows"), [(Counters(), 99), (Counters(files_in=1, rows_in=5), 5), (Counters(files_in=1), 0)]
-)
-def test_rows_in_are_sparks_unless_the_stage_has_counted_them(
-    app: AppHome, counts: Counters, rows: int
-) -> None:
-    counted(app, 0, counts)
-    found = StageMetrics(app, "j", "slicer").take(0, "now", 99, {})
-    assert found is not None
-    assert (found.counters.rows_in, found.match_rate, found.lag_ms) == (rows, None, {})
 
 
 def test_a_line_that_is_being_written_is_left_out(app: AppHome) -> None:

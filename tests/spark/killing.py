@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from braid import api
 from braid.api.data import publish
 from braid.home.paths import Home
 from braid.stores.lookup import LookupStore
@@ -247,7 +248,40 @@ def run(kills: int, seed: int, victim: str = "interval") -> dict[str, list[objec
             sql = query if isinstance(query, str) else query(feed.streams)
             result[category] = differences(found, sql, feed.streams)
             print(f"{category}: {found.num_rows} rows, {len(result[category])} differences", flush=True)
+        result["totals"] = miscounted(home, feed.streams)
+        print(f"totals: {result['totals']}", flush=True)
         return result
+
+
+def miscounted(home: Home, streams: Streams) -> list[object]:
+    """Totals of the drained application that are not what is in the log."""
+    (status,) = api.status(home.root)
+    wrong: list[object] = []
+    for name, stage in status.stages.items():
+        totals = stage.totals
+        wanted = {"rows_in": totals.rows_in, "rows_out": totals.rows_out, "decided": 0, "dead": {}}
+        counted = {**wanted, "decided": 0, "dead": totals.dead}
+        if stage.kind == "slicer":
+            source = stage.inputs["source"].category
+            wanted["rows_in"] = len(streams[source]) if source in streams else rows_of(home, str(source))
+            counted["rows_out"] += totals.filtered + totals.refused
+            wanted["rows_out"] = wanted["rows_in"]
+        else:
+            wanted["rows_in"] = sum(rows_of(home, str(one.category)) for one in stage.inputs.values())
+            known = [one for one in totals.inputs.values() if one.match_rate is not None]
+            counted["decided"] = sum(one.decided for one in known)
+            wanted["decided"] = sum(one.rows for one in known)
+            if name in home.log().categories():
+                wanted["rows_out"] = rows_of(home, name)
+        if counted != wanted:
+            wrong.append((name, counted, wanted))
+    return wrong
+
+
+def rows_of(home: Home, category: str) -> int:
+    """Rows that were published in a category."""
+    log = home.log().open(category).reader()
+    return sum(log.commit(number).rows for number in range(log.first, log.latest() + 1))
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from braid.core.columns import TIME
 from braid.core.config import AppConfig
+from braid.core.connectors import SourceKind
 from braid.core.json_values import Json
 from braid.plan.names import OPERAND, quote
 from braid.plan.physical.operation import Facts
@@ -70,6 +71,11 @@ class SlicerStage(Stage):
     def reads(self) -> dict[str, str]:
         """Its source, if another stage writes it."""
         return {"source": self.source.name} if self.source.internal else {}
+
+    def categories(self) -> dict[str, tuple[str, str | None]]:
+        """Its source, if that is one."""
+        found = self.source.kind is SourceKind.SCRIBE
+        return {"source": (self.source.name, self.source.time)} if found else {}
 
     @property
     def keys(self) -> tuple[Projection, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from braid.core.columns import KEY
+from braid.kernels.join.spec import JoinType
 from braid.plan.physical.operation import Operation
 
 if TYPE_CHECKING:
@@ -60,6 +61,11 @@ def may_read_whole_files(stage: SlicerStage) -> bool:
     if not stage.source.kind.connector.formats or stage.source.format != "parquet":
         return False
     return {column.name: column.type for column in stage.source.columns}.get(extra.time.sql) == "timestamp"
+
+
+def may_leave_out(stage: SlicerStage) -> bool:
+    """Whether rows that are read need not come to the sink."""
+    return stage.filter is not None or any(one.type is JoinType.INNER for one in stage.lookups)
 
 
 def _copies(stage: SlicerStage) -> tuple[tuple[str, str], ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from braid.core.columns import TIME
 from braid.core.config import AppConfig
 from braid.core.connectors import SinkKind, SourceKind
 from braid.core.json_values import Json
@@ -189,6 +190,10 @@ class Stage(ABC):
     @abstractmethod
     def reads(self) -> dict[str, str]:
         """The categories of the application that it reads, by the name of the input."""
+
+    def categories(self) -> dict[str, tuple[str, str | None]]:
+        """All categories that it reads, whoever writes them, by input: name, and event-time column if any."""
+        return {name: (category, TIME) for name, category in self.reads().items()}
 
     @abstractmethod
     def to_json(self) -> dict[str, Json]:

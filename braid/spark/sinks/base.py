@@ -15,10 +15,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from braid.core.counters import Counters, merge
+from braid.core.errors import RunError
 from braid.engine import dead_letters
-from braid.engine.counters import Counted
 from braid.engine.notes import Notes
 from braid.home.buffered import write_buffered
+from braid.home.control import ReadUpTo
+from braid.home.counted import Counted
 from braid.log.records import FileEntry
 from braid.log.shared import fresh
 
@@ -39,6 +41,9 @@ class SinkConfig:
         Commit that micro-batch 0 writes: a target may hold commits of an earlier checkpoint.
     metrics
         Folder for what each micro-batch has counted.
+    read_file
+        Where the source says how far the micro-batch reads, and how many rows that are; None if Spark's own
+        sources are read.
     buffered_file
         Where to say how many rows an operator buffers, if others want to know.
     """
@@ -48,6 +53,7 @@ class SinkConfig:
     dead_letter: str
     first_commit: int
     metrics: str
+    read_file: str | None = None
     buffered_file: str | None = None
 
     def to_json(self) -> str:
@@ -90,9 +96,6 @@ class NotedWriter(DataSourceStreamArrowWriter, Generic[Config]):
         """The rows of a task, in parts that are stored apart."""
         return [batches]
 
-    def count_read(self, counts: Counters, rows: int, parts: int) -> None:
-        """Count what a task has read, if Spark cannot know it."""
-
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Run one task; the message is never None, which Spark cannot stand."""
         started = time.perf_counter()
@@ -105,7 +108,7 @@ class NotedWriter(DataSourceStreamArrowWriter, Generic[Config]):
             letters = dead_letters.write(category, batch).to_json()
         counts = merge(notes.counts)
         counts.dead = notes.reasons()
-        self.count_read(counts, notes.rows, len(stored))
+        counts.rows_in, counts.refused = notes.rows, notes.dropped
         counts.task_ms = [round((time.perf_counter() - started) * 1000)]
         return Written([*stored, *notes.files], letters, counts)
 
@@ -118,10 +121,33 @@ class NotedWriter(DataSourceStreamArrowWriter, Generic[Config]):
         if entries:
             _dead_letters(config.root, config.dead_letter, config.stage).publish(commit, entries)
         counts = merge(task.counts for task in tasks)
+        self._count_read(counts)
         self.publish([text for task in tasks for text in task.stored], commit, counts)
         if config.buffered_file is not None:
             write_buffered(Path(config.buffered_file), counts.pending)
         Counted(batchId, commit, time.time(), counts).write(Path(config.metrics), config.stage)
+
+    def read_up_to(self) -> ReadUpTo:
+        """What the source has said of this micro-batch."""
+        path = self._config.read_file
+        read = None if path is None else ReadUpTo.read(Path(path))
+        if read is None:
+            raise RunError(
+                "the source has not said how far this micro-batch reads",
+                where=path,
+                hint="start the application again: the micro-batch is then repeated",
+            )
+        return read
+
+    def _count_read(self, counts: Counters) -> None:
+        """Rows that were read, of which those that a filter leaves out have not come here."""
+        if counts.inputs:
+            # What comes to the sink of an operator are results, and notes on rows of their own.
+            counts.rows_in, counts.refused = sum(one.rows for one in counts.inputs.values()), 0
+        elif self._config.read_file is not None:
+            read = self.read_up_to().rows
+            if read is not None:
+                counts.rows_in, counts.filtered = read, read - counts.rows_in
 
 
 @lru_cache(64)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Self
 
 import pyarrow as pa
@@ -14,10 +13,9 @@ from pyspark.sql.types import StructType
 
 from braid.core.columns import TIME
 from braid.core.counters import Counters
-from braid.core.errors import LogError, RunError
+from braid.core.errors import LogError
 from braid.engine.output_watermarks import OutputWatermarks, read_watermarks
 from braid.eventtime.arrival import by_bounds, by_median
-from braid.home.control import ReadUpTo
 from braid.log.log import Log
 from braid.log.records import FileEntry
 from braid.log.shared import fresh
@@ -36,8 +34,6 @@ class BlocksConfig(SinkConfig):
         The category.
     chunk_rows
         Most rows per chunk.
-    read_file
-        Where the source says how far the micro-batch reads, from which watermarks follow.
     watermarks
         Where the watermarks of what is written come from; None if there are none.
     copies
@@ -50,7 +46,6 @@ class BlocksConfig(SinkConfig):
 
     category: str
     chunk_rows: int
-    read_file: str | None = None
     watermarks: OutputWatermarks | None = None
     copies: dict[str, str] = field(default_factory=dict)
     slicer: dict[str, object] | None = None
@@ -84,11 +79,6 @@ class BlockWriter(NotedWriter[BlocksConfig]):
         slicer = self._config.slicer
         return [batches] if slicer is None else ArrowSlicer.from_dict(slicer).files(batches)
 
-    def count_read(self, counts: Counters, rows: int, parts: int) -> None:
-        """Spark knows only the names of files."""
-        if self._config.slicer is not None:
-            counts.rows_in, counts.files_in = rows, parts
-
     def store(self, batches: Iterator[pa.RecordBatch]) -> str:
         """Write one data file."""
         config = self._config
@@ -111,23 +101,20 @@ class BlockWriter(NotedWriter[BlocksConfig]):
                     where=f"category {config.category}",
                     hint="a category has one writer: give this table a category of its own",
                 )
+            # What counts is what is there: a lookup may have found something else this time.
+            entries = list(there.files.values())
         counts.rows_out = sum(entry.rows for entry in entries)
         counts.bytes_out = sum(entry.size for entry in entries)
         counts.shard_rows = _shard_rows(entries, category.shards)
+        if config.slicer is not None:
+            counts.files_in = len(stored)
 
     def _watermarks(self, counts: Counters) -> dict[str, int]:
         """Below which nothing more comes, per time column."""
         config = self._config
-        if config.watermarks is None or config.read_file is None:
+        if config.watermarks is None:
             return {}
-        read = ReadUpTo.read(Path(config.read_file))
-        if read is None:
-            raise RunError(
-                "the source has not said how far this micro-batch reads",
-                where=config.read_file,
-                hint="start the application again: the micro-batch is then repeated",
-            )
-        return config.watermarks.of(config.root, read.offset, counts)
+        return config.watermarks.of(config.root, self.read_up_to().offset, counts)
 
 
 def _with_copies(batch: pa.RecordBatch, copies: Mapping[str, str]) -> pa.RecordBatch:

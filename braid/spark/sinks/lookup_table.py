@@ -93,10 +93,10 @@ class LookupTableWriter(NotedWriter[LookupConfig]):
         )
         for file in files:
             file.unlink()
-        counts.rows_out = sum(part["rows"] for part in parts)
         counts.keys_written = done.written
         counts.superseded = done.superseded
         counts.null_keys = done.null_keys
+        counts.rows_out = done.written + done.superseded + done.null_keys
 
 
 def create_table(home: str, target: LookupTarget, schema: StructType) -> None:

@@ -82,7 +82,8 @@ class TableWriter(NotedWriter[TableConfig]):
             for partition, name in part["files"].items()
         }
         record = root / _COMMITS / f"{self._config.stage}-{commit:08d}.json"
-        if not _create(record, moves):
+        won = _create(record, moves)
+        if not won:
             for name in moves:
                 (root / _STAGING / name).unlink(missing_ok=True)
             moves = json.loads(record.read_text())
@@ -92,7 +93,10 @@ class TableWriter(NotedWriter[TableConfig]):
                 final.parent.mkdir(parents=True, exist_ok=True)
                 staged.replace(final)
                 _flush(final.parent)
-        counts.rows_out = sum(part["rows"] for part in parts)
+        # What counts is what is there: a lookup may have found something else this time.
+        rows = (part["rows"] for part in parts)
+        there = (pq.read_metadata(root / target).num_rows for target in moves.values())
+        counts.rows_out = sum(rows if won else there)
         counts.files_out = len(moves)
 
     def _split(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

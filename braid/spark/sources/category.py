@@ -18,6 +18,8 @@ from braid.home.control import ReadUpTo
 from braid.log.reader import Reader
 from braid.log.shared import reader
 
+SOURCE = "source"
+"""What the one input of a slicer is called."""
 COMMITS_AT_ONCE = 1000
 """Most commits that a micro-batch looks at, however small they are."""
 
@@ -103,10 +105,13 @@ class CategoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Json], end: dict[str, Json]) -> Sequence[InputPartition]:
         """Split the chunks between two offsets into tasks of about equal size, in order."""
+        following = ReadOffset.from_json(end).next
+        pieces = self._between(ReadOffset.from_json(start).next, following)
+        total = sum(rows for _, rows in pieces)
         if self._read_file is not None:
-            ReadUpTo(offset=end).write(Path(self._read_file))
-        pieces = self._between(ReadOffset.from_json(start).next, ReadOffset.from_json(end).next)
-        share = max(1, -(-sum(rows for _, rows in pieces) // self._tasks))
+            told = ReadUpTo(offset=end, following={SOURCE: following}, rows=total)
+            told.write(Path(self._read_file), durable=False)
+        share = max(1, -(-total // self._tasks))
         tasks: list[list[Position]] = []
         filled = share
         for position, rows in pieces:

@@ -141,7 +141,10 @@ class StepReader(DataSourceStreamReader):
     def partitions(self, start: dict[str, Json], end: dict[str, Json]) -> Sequence[InputPartition]:
         """One task that emits references to what lies between two offsets."""
         if self._config.read_file is not None:
-            ReadUpTo(offset=end).write(Path(self._config.read_file))
+            inputs = OperatorOffset.from_json(end).at.inputs.items()
+            following = {name: (one.position.commit, one.position.chunk + 1) for name, one in inputs}
+            told = ReadUpTo(offset=end, following=following)
+            told.write(Path(self._config.read_file), durable=False)
         if start == end:
             return []
         self._warm = True

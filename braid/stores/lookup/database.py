@@ -38,6 +38,8 @@ SWEPT = b"\0swept"
 """The record with the time of the last sweep."""
 WRITER = b"\0writer "
 """With the name of a writer, the record with the last batch that it wrote."""
+OUTCOME = b"\0outcome "
+"""With a kind of count and the name of a writer, the record with what became of the rows of that batch."""
 NO_KEYS = pa.array([], ENCODED)
 SCAN_ROWS = 65_536
 _GET_ROWS = 1_024

@@ -16,7 +16,7 @@ import pyarrow as pa
 from braid.core.errors import BraidError, StoreError
 from braid.log.layout import TEMP_PREFIX
 from braid.log.storage import Storage, naming
-from braid.stores.lookup.database import NO_KEYS, SWEPT, VERSION, WRITER, Database
+from braid.stores.lookup.database import NO_KEYS, OUTCOME, SWEPT, VERSION, WRITER, Database
 from braid.stores.lookup.incoming import Incoming, Rows
 from braid.stores.lookup.reader import check_version
 from braid.stores.lookup.rows import Mask
@@ -29,13 +29,17 @@ class Upserted:
     """What became of a batch of rows."""
 
     applied: bool
-    """False if the batch was a replay, of which nothing is written."""
+    """False if the batch was a replay, of which nothing is written; the rest is then as it was at first."""
     written: int = 0
     """Rows that were stored."""
     superseded: int = 0
     """Rows whose key has a newer row, in the batch or from before."""
     null_keys: int = 0
     """Rows with a NULL in their key, which nobody could ever find."""
+
+
+_COUNTS = ("written", "superseded", "null_keys")
+"""What is remembered of a writer's last batch, in the order of `Upserted`."""
 
 
 class LookupWriter:
@@ -81,26 +85,34 @@ class LookupWriter:
         """
         last = self.last_batch(writer)
         if last is not None and batch_id <= last:
-            return Upserted(False)
+            return Upserted(False, *(self._outcome(writer, batch_id)))
         settings = self._settings
         incoming = Incoming.of(settings, rows, times, self._folder.name)
         newest = incoming.newest()
         if times is not None:
             newest[newest] = self._not_older(incoming, newest, now_us)
         swept = self._database.record(SWEPT)
+        written, found = int(newest.sum()), len(newest)
+        counts = (written, found - written, rows.num_rows - found)
         records = {WRITER + writer.encode(): batch_id, VERSION: settings.version + 1}
+        records |= {_outcome_key(kind, writer): count for kind, count in zip(_COUNTS, counts, strict=True)}
         if swept is None:
             records[SWEPT] = now_us
         incoming.store(self._database, newest, now_us, records)
         self._publish(settings.version + 1)
         if settings.ttl is not None and swept is not None and now_us - swept >= settings.ttl:
             self.sweep(now_us)
-        written, found = int(newest.sum()), len(newest)
-        return Upserted(True, written, found - written, rows.num_rows - found)
+        return Upserted(True, *counts)
 
     def last_batch(self, writer: str) -> int | None:
         """The last batch of a writer; None if there is none."""
         return self._database.record(WRITER + writer.encode())
+
+    def _outcome(self, writer: str, batch_id: int) -> tuple[int, ...]:
+        """What became of a batch, if it is the writer's last one; nothing is known of those before."""
+        if batch_id != self.last_batch(writer):
+            return ()
+        return tuple(self._database.record(_outcome_key(kind, writer)) or 0 for kind in _COUNTS)
 
     def sweep(self, now_us: int) -> int:
         """Remove the rows that are too old, which readers do not see any more; how many there were.
@@ -150,6 +162,10 @@ class LookupWriter:
             times = np.where(written < now_us - self._settings.ttl, NEVER, times)
         result: Mask = incoming.times[incoming.keys.rows[newest]] >= times
         return result
+
+
+def _outcome_key(kind: str, writer: str) -> bytes:
+    return OUTCOME + f"{kind} {writer}".encode()
 
 
 def build(folder: Path, settings: Settings, batches: Iterable[Rows], now_us: int, *, fresh: bool) -> int:

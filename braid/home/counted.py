@@ -12,7 +12,10 @@ from braid.home.files import read_json, write_json
 
 @dataclass(frozen=True)
 class Counted:
-    """A micro-batch that is committed, as its sink knows it.
+    """A micro-batch that is published, as its sink knows it.
+
+    The file is written after what it tells of, and before Spark notes that the micro-batch is done: one that
+    is missing belongs to a micro-batch that will be repeated, and a repeated one writes the same file again.
 
     Parameters
     ----------
@@ -32,22 +35,26 @@ class Counted:
     counts: Counters
 
     def write(self, folder: Path, stage: str) -> None:
-        """Leave the record for `take`."""
+        """Leave the record for the driver."""
         head = {"batch": self.batch, "commit": self.commit, "time": self.time}
-        write_json(_file(folder, stage, self.batch), {**head, **to_json(self.counts)})
+        write_json(folder / f"{stage}.{self.batch}.json", {**head, **to_json(self.counts)})
 
     @classmethod
-    def take(cls, folder: Path, stage: str, batch: int) -> Counted | None:
-        """Read the record of a micro-batch and remove it; None if there is none."""
-        path = _file(folder, stage, batch)
+    def read(cls, path: Path) -> Counted | None:
+        """The record in a file; None if there is no such file."""
         value = read_json(path)
         if value is None:
             return None
         if not isinstance(value, dict):
             raise RunError("not a record of counters", where=str(path), hint="remove the damaged file")
-        path.unlink()
         return cls(int(value["batch"]), int(value["commit"]), float(value["time"]), from_json(value))
 
 
-def _file(folder: Path, stage: str, batch: int) -> Path:
-    return folder / f"{stage}.{batch}.json"
+def counted_files(folder: Path, stage: str) -> dict[int, Path]:
+    """The files of a stage that are there, by micro-batch, in order."""
+    found = {}
+    for path in folder.glob(f"{stage}.*.json"):
+        number = path.name.removeprefix(f"{stage}.").removesuffix(".json")
+        if number.isdigit():
+            found[int(number)] = path
+    return dict(sorted(found.items()))
