@@ -12,6 +12,7 @@ from braid.home.metrics import MicroBatch
 from braid.home.paths import Home, HomeLike
 from braid.home.status import Status, read_status
 from braid.plan.stages.base import Plan
+from braid.spark.last_run import overrides, ran_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession  # noqa: TID251  only a name for the type checker
@@ -70,7 +71,7 @@ def run(
 
 
 def running_plan(application: str, home: HomeLike = None) -> Plan:
-    """The plan that an application runs, or ran last, in a home."""
+    """The plan that an application runs, or ran last, in a home, with the options that it was run with."""
     found = Home.existing(home)
     names = [one.name for one in found.applications()]
     if application not in names:
@@ -79,7 +80,12 @@ def running_plan(application: str, home: HomeLike = None) -> Plan:
             where=str(found.root),
             hint=f"applications that have: {', '.join(names) or 'none'}",
         )
-    return load_plan(found.application(application).plan_file)
+    return ran_plan(found.application(application))
+
+
+def running_overrides(application: str, home: HomeLike = None) -> dict[str, str]:
+    """The options that were set when an application was last started, whatever its program says."""
+    return overrides(Home.existing(home).application(application))
 
 
 def status(home: HomeLike = None) -> list[Status]:

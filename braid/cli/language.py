@@ -82,6 +82,11 @@ def diff(
         new = api.load_plan(programs[-1])
         old = api.load_plan(programs[0]) if len(programs) == 2 else api.running_plan(new.application, home)
         found = api.diff(old, new)
+        if len(programs) == 1 and not as_json:
+            for name, value in api.running_overrides(new.application, home).items():
+                typer.echo(
+                    f"note: {name} = {value} was set at the last start, and is compared with the program"
+                )
     except BraidError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(UNREADABLE) from None

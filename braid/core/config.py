@@ -26,6 +26,14 @@ _UNITS = {
     "day": DAY,
     "d": DAY,
 }
+_WORDS = {
+    "day": DAY,
+    "hour": HOUR,
+    "minute": MINUTE,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 
 
@@ -156,6 +164,30 @@ def parse_options(options: Mapping[str, object]) -> AppConfig:
             f"option {name!r} is {options[name]!r}: {first['msg']}",
             hint=str(AppConfig.model_fields[name].description),
         ) from None
+
+
+def option_text(name: str, value: object) -> str:
+    """A checked value as one would write it."""
+    if value is None:
+        return "none"
+    if isinstance(value, int) and is_duration(name):
+        if value >= FOREVER:
+            return UNLIMITED
+        fitting = (size for size in _WORDS.values() if value % size == 0)
+        size = next(fitting) if value else 1_000_000
+        unit, count = {size: word for word, size in _WORDS.items()}[size], value // size
+        return f"{count} {unit}{'' if count == 1 else 's'}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def option_texts(options: AppConfig) -> dict[str, str]:
+    """The options that are not as by default, as one would write them."""
+    changed = ((name, getattr(options, name)) for name in AppConfig.model_fields)
+    return {
+        name: option_text(name, value)
+        for name, value in changed
+        if value is not None and value != AppConfig.model_fields[name].default
+    }
 
 
 def stored_options(value: object) -> AppConfig:

@@ -7,9 +7,10 @@ NULL for ordinary rows. A note says what is wrong with its row or, on a row of i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,6 +25,8 @@ DROP = "-"
 """Flag of a row that only its note survives."""
 COUNTS = "#"
 """Flag of a note that holds counters as JSON in its detail."""
+MISSING_FIELD = "missing_field"
+"""Reason of a record that lacks a column that a stage cannot do without, which the detail names."""
 FILE = "@"
 """Flag of a note that holds the entry of a file which a worker has written itself."""
 
@@ -47,8 +50,15 @@ def counts_note(counts: Counters) -> str:
 
 @dataclass
 class Notes:
-    """Collects the notes of one task."""
+    """Collects the notes of one task.
 
+    Parameters
+    ----------
+    lists
+        Which letters are kept: reasons, each with a detail or None for any. None keeps all.
+    """
+
+    lists: Sequence[tuple[str, str | None]] | None = None
     letters: list[tuple[pa.Array, pa.Array, pa.Array]] = field(default_factory=list)
     counts: list[Counters] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
@@ -74,12 +84,21 @@ class Notes:
         flag, reason, detail, raw = (pc.list_element(parts, index) for index in range(4))
         letter = pc.is_in(flag, pa.array([KEEP, DROP]))
         self.dropped += pc.sum(pc.equal(flag, DROP)).as_py() or 0
+        if self.lists is not None:
+            letter = pc.and_(letter, self._listed(reason, detail))
         if pc.any(letter).as_py():
             self.letters.append((reason.filter(letter), detail.filter(letter), raw.filter(letter)))
         counted = detail.filter(pc.equal(flag, COUNTS)).to_pylist()
         self.counts += [from_json(json.loads(text)) for text in counted]
         self.files += detail.filter(pc.equal(flag, FILE)).to_pylist()
         return pc.replace_with_mask(pc.invert(noted), noted, pc.equal(flag, KEEP))
+
+    def _listed(self, reason: pa.Array, detail: pa.Array) -> pa.Array:
+        kept = pa.array(np.zeros(len(reason), np.bool_))
+        for wanted, of in self.lists or ():
+            which = pc.equal(reason, wanted)
+            kept = pc.or_(kept, which if of is None else pc.and_(which, pc.equal(detail, of)))
+        return kept
 
     def reasons(self) -> dict[str, int]:
         """How many letters there are for each reason."""

@@ -78,7 +78,8 @@ def facts_of(home: AppHome) -> AppFacts | None:
         stored = QueryNeeds.read(home.control_file(reader.query, "needs"))
         if stored is not None and home.checkpoint(reader.query).exists():
             needs[reader.query] = stored
-    options = read_options(home) or parse_options(dict(plan.options))
+    ran = read_options(home)
+    options = parse_options(dict(plan.options)) if ran is None else ran.options
     return AppFacts(home.name, plan, options, home.dead_letter, needs)
 
 

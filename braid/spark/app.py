@@ -34,11 +34,13 @@ from braid.plan.kinds.slicer import SlicerStage
 from braid.plan.physical.slicing import may_leave_out
 from braid.plan.physical.targets import relay_name
 from braid.plan.retention import retention_warnings
-from braid.plan.serialise import loads, plan_to_json
+from braid.plan.serialise import plan_to_json
 from braid.plan.stages.base import Plan, Stage
+from braid.plan.update.change import Change
 from braid.plan.update.diff import diff
 from braid.plan.update.rules import Verdict
 from braid.spark.failures import explained
+from braid.spark.last_run import ran_plan
 from braid.spark.launcher import Launcher
 from braid.spark.processes.jvm import Jvm
 from braid.spark.processes.session import close_session, open_session
@@ -98,7 +100,9 @@ class Application:
     ) -> None:
         self.plan = plan
         self.home: AppHome = home.application(plan.application)
-        self._options = parse_options({**dict(plan.options), **(options or {})})
+        self._overridden = tuple(options or ())
+        self._options = self._as_set = parse_options({**dict(plan.options), **(options or {})})
+        self._changed: list[Change] = []
         self._drain = drain
         if drain:
             # A drain reads all that is in the log, so an input that has no rows right now is not idle.
@@ -256,7 +260,8 @@ class Application:
         """
         if not self.home.plan_file.exists():
             return None
-        found = diff(loads(self.home.plan_file.read_text()), self.plan)
+        found = diff(ran_plan(self.home), self.plan.with_options(self._as_set))
+        self._changed = [change for change in found.changes if change.subject.startswith("option ")]
         if found.verdict is Verdict.KEPT:
             return found.verdict.value
         worst = [change for change in found.changes if change.verdict is found.verdict]
@@ -310,13 +315,22 @@ class Application:
         self._log.info("starting", drain=self._drain, master=self._start[0], update=verdict, stages=stages)
         for text in retention_warnings(self.plan, self._options):
             self._log.warning("retention is shorter than a window", detail=text)
+        for change in self._changed:
+            # Which options are the program's, and which were set at the start, is not seen from the program.
+            self._log.warning(
+                f"{change.subject} changed",
+                values=change.detail,
+                verdict=change.verdict.value,
+                why=change.rule.reason,
+                overridden=self._overridden,
+            )
         try:
             for stage in self.plan.stages:
                 for what in ("drain", "pacing"):
                     self.home.control_file(stage.name, what).unlink(missing_ok=True)
             self.home.metrics_file("any").parent.mkdir(parents=True, exist_ok=True)
             write_json(self.home.plan_file, plan_to_json(self.plan))
-            write_options(self.home, self._options)
+            write_options(self.home, self._as_set, self._overridden)
             self._needs.write()
             for metrics in self._metrics.values():
                 metrics.begin()

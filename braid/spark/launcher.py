@@ -21,15 +21,17 @@ from braid.core.errors import ConfigError
 from braid.engine import dead_letters
 from braid.engine.admission import AdmissionConfig
 from braid.engine.expressions import compile_columns
+from braid.engine.notes import MISSING_FIELD
 from braid.engine.output_watermarks import OperatorWatermarks, OutputWatermarks, SlicerWatermarks
 from braid.engine.stepper import OperatorConfig
+from braid.eventtime.validity import INVALID_TIME
 from braid.home.control import StateLayout
 from braid.home.paths import AppHome
 from braid.log.log import Log
 from braid.plan.kinds.slicer import SlicerStage
 from braid.plan.physical.layout import layout
 from braid.plan.physical.operation import Facts
-from braid.plan.physical.slicing import may_read_whole_files
+from braid.plan.physical.slicing import Listed, may_read_whole_files
 from braid.plan.physical.stepping import Stepping
 from braid.plan.physical.targets import (
     CategoryTarget,
@@ -174,6 +176,7 @@ class Launcher:
         config = self._sink(stage, frame.schema, marks)
         slicer = self._arrow_slicer(stage, inputs, config)
         plan = stage.operation(self.plan, self.options, Facts(expressible=slicer is not None))
+        config = replace(config, lists=None if plan.lists is None else _faults(plan.lists))
         if isinstance(config, BlocksConfig):
             how = None if slicer is None else slicer.to_dict()
             config = replace(config, slicer=how, copies=dict(plan.copies))
@@ -339,6 +342,12 @@ class Launcher:
     @property
     def _resuming(self) -> Resuming:
         return Resuming(self.home, self.plan, self.options)
+
+
+def _faults(lists: Listed) -> list[tuple[str, str | None]]:
+    """What a slicer lists, as its sink reads it."""
+    missing: list[tuple[str, str | None]] = [(MISSING_FIELD, name) for name in lists.missing]
+    return [*missing, (INVALID_TIME, None)] if lists.times else missing
 
 
 def _watermarks(stage: Stage, plan: Stepping) -> OperatorWatermarks | None:

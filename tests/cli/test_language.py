@@ -11,7 +11,9 @@ from typer.testing import CliRunner
 from braid import api
 from braid.cli.language import Format
 from braid.cli.main import app
+from braid.core.config import parse_options
 from braid.home.files import write_json
+from braid.home.options import write_options
 from braid.home.paths import Home
 from braid.plan.serialise import plan_to_json
 
@@ -103,6 +105,19 @@ def test_diff_with_what_a_home_runs(edited, tmp_path: Path) -> None:
     assert code == 2
     assert "'other_app' has not run here" in err
     assert "applications that have: sample_app" in err
+
+
+def test_diff_with_a_home_compares_options_as_run(tmp_path: Path) -> None:
+    home = Home.at(tmp_path / "home")
+    application = home.application("sample_app")
+    plan = api.compile_file(FIGURE_3).plan
+    write_json(application.plan_file, plan_to_json(plan))
+    ran = parse_options({**dict(plan.options), "slack": "2 minutes"})
+    write_options(application, ran, ["slack"])
+    code, out, _ = braid("diff", FIGURE_3, "--home", home.root)
+    assert code == 0
+    assert "note: slack = 2 minutes was set at the last start" in out
+    assert "option slack: changed, 2 min -> 1 min" in out
 
 
 def test_diff_takes_two_programs_or_one_and_a_home(tmp_path: Path) -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from braid.core.config import AppConfig, parse_duration, parse_options, stored_options
+from braid.core.config import (
+    AppConfig,
+    option_text,
+    option_texts,
+    parse_duration,
+    parse_options,
+    stored_options,
+)
 from braid.core.errors import ConfigError
 from braid.core.times import DAY, FOREVER
 
@@ -54,3 +61,27 @@ def test_bad_options_say_what_is_valid(options: dict[str, object], message: str)
     with pytest.raises(ConfigError) as error:
         parse_options(options)
     assert str(error.value).startswith(message)
+
+
+def test_options_are_written_as_they_are_read() -> None:
+    options = parse_options(
+        {
+            "retention": "90 minutes",
+            "slack": 0,
+            "max_future": "1.5 seconds",
+            "shards": 3,
+            "late_lookup": False,
+        }
+    )
+    texts = option_texts(options)
+    assert texts == {
+        "retention": "90 minutes",
+        "slack": "0 seconds",
+        "max_future": "1500 milliseconds",
+        "shards": "3",
+        "late_lookup": "false",
+    }
+    assert parse_options(texts) == options
+    for name, field in AppConfig.model_fields.items():
+        text = option_text(name, field.default)
+        assert text == "none" or getattr(parse_options({name: text}), name) == field.default

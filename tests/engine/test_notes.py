@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from braid.core.columns import NOTE
 from braid.core.counters import Counters
-from braid.engine.notes import DROP, Notes, counts_note, note_array
+from braid.engine.notes import DROP, KEEP, Notes, counts_note, note_array
 
 
 def test_notes_are_taken_off_the_rows() -> None:
@@ -29,3 +29,26 @@ def test_note_arrays_read_back() -> None:
     assert list(taken.strip(iter([pa.RecordBatch.from_pydict({"a": [1], NOTE: array})]))) == []
     assert taken.reasons() == {"late": 1}
     assert array[0].as_py().startswith(DROP)
+
+
+def test_letters_that_another_stage_lists_are_left_out_and_their_rows_all_the_same() -> None:
+    reasons = ["malformed_json", "missing_field", "missing_field", "invalid_time"]
+    details = ["", "k", "other", "in the future"]
+    texts = pa.concat_arrays(
+        [
+            note_array(DROP, pa.array(reasons[:3]), pa.array(details[:3]), pa.array(["x"] * 3)),
+            note_array(KEEP, pa.array(reasons[3:]), pa.array(details[3:]), pa.array(["x"])),
+            pa.array([None], pa.string()),
+        ]
+    )
+    batch = pa.RecordBatch.from_pydict({"a": pa.array(range(5)), NOTE: texts})
+    for lists, wanted in (
+        (None, {"malformed_json": 1, "missing_field": 2, "invalid_time": 1}),
+        ([("missing_field", "k")], {"missing_field": 1}),
+        ([("invalid_time", None)], {"invalid_time": 1}),
+        ([], {}),
+    ):
+        notes = Notes(lists)
+        (rows,) = notes.strip(iter([batch]))
+        assert rows.to_pydict() == {"a": [3, 4]}
+        assert (notes.reasons(), notes.dropped, notes.rows) == (wanted, 3, 5)

@@ -66,3 +66,36 @@ def test_totals_go_on_over_runs_and_the_rest_is_told_as_of_now(spark: object, ho
     assert status.stages["j"].totals == join.totals
     behind = status.stages["j"].inputs["left"]
     assert (behind.rows_behind, behind.behind_ms) == (0, 0)
+
+
+def test_each_bad_record_is_listed_once_however_many_stages_read_it(spark: object, home: Home) -> None:
+    bad = [
+        "not json",
+        '{"id": "x", "t": 1700000001, "k": "k"}',
+        '{"id": 8, "t": "yesterday", "k": "k1"}',
+    ]
+    publish("l", [*rows(0, 20), *bad], home)
+    publish("r", rows(0, 20), home)
+    text = JOIN.format(options="", column="", select="", key="l.k = r.k")
+    again = 'CREATE TABLE plain AS SELECT id FROM l WHERE id < 5 STORAGE SCRIBE(category = "plain");'
+    handle = drain(spark, home, plan(text + again))
+    assert sorted(row["raw"] for row in read("app.dead_letter", home).to_pylist()) == sorted(bad)
+    stages = handle.status.stages
+    assert [stages[name].totals.refused for name in ("j.left", "plain")] == [2, 2]
+    dead = [count for stage in stages.values() for count in stage.totals.dead.values()]
+    assert sum(dead) == 3
+
+
+def test_letters_of_rows_that_a_join_has_lost_are_the_users_own(spark: object, home: Home) -> None:
+    program = plan(
+        JOIN.format(options=", max_per_key = 1", column="", select="", key="l.k = r.k").replace(
+            "l.k", "upper(l.k)"
+        )
+    )
+    publish("l", [{"id": n, "t": 1_700_000_000 + n, "k": "k"} for n in range(3)], home)
+    publish("r", [], home)
+    handle = drain(spark, home, program)
+    lost = [row for row in read("app.dead_letter", home).to_pylist() if row["reason"] == "capped_left"]
+    assert len(lost) == 2 == handle.status.stages["j"].totals.inputs["left"].lost["capped"]
+    assert not any("__" in row["raw"] for row in lost)
+    assert {"id"} <= set(json.loads(lost[0]["raw"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -12,7 +13,7 @@ from braid.core.connectors import SourceKind
 from braid.core.json_values import Json
 from braid.plan.names import OPERAND, quote
 from braid.plan.physical.operation import Facts
-from braid.plan.physical.slicing import Slicing, slicing
+from braid.plan.physical.slicing import Slicing, listed, slicing
 from braid.plan.stages.base import Plan, Projection, Source, Stage
 from braid.plan.stages.event_times import EventTimes, Refuse
 from braid.plan.stages.fields import (
@@ -123,7 +124,9 @@ class SlicerStage(Stage):
 
     def operation(self, plan: Plan, options: AppConfig, facts: Facts) -> Slicing:
         """In Catalyst, or on whole files."""
-        return slicing(self, facts.expressible)
+        before = itertools.takewhile(lambda other: other.name != self.name, plan.stages)
+        lists = listed(self, (other for other in before if isinstance(other, SlicerStage)))
+        return replace(slicing(self, facts.expressible), lists=lists)
 
     @property
     def hashed(self) -> bool:

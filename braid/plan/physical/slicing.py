@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from braid.core.columns import KEY
@@ -12,6 +13,23 @@ from braid.plan.physical.operation import Operation
 
 if TYPE_CHECKING:
     from braid.plan.kinds.slicer import SlicerStage
+    from braid.plan.stages.base import Source
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The faults of records that a slicer lists; another one that reads the same input lists the rest.
+
+    Parameters
+    ----------
+    missing
+        Columns without which a record is a dead letter here, and nowhere before.
+    times
+        Whether it lists event times that are not valid.
+    """
+
+    missing: tuple[str, ...]
+    times: bool
 
 
 @dataclass(frozen=True)
@@ -27,11 +45,14 @@ class Slicing(Operation):
         Columns that are the same as another one: they are added where the rows are stored.
     required
         Columns that a record cannot do without: those that its key is computed from.
+    lists
+        What it lists of bad records; None for all.
     """
 
     whole_files: bool | None
     copies: tuple[tuple[str, str], ...]
     required: tuple[str, ...]
+    lists: Listed | None = None
 
     @property
     def texts(self) -> list[str]:
@@ -44,6 +65,8 @@ class Slicing(Operation):
             found.append("copy in the sink: " + ", ".join(f"{name} = {of}" for name, of in self.copies))
         if self.required:
             found.append(f"without these, records are dead letters: {', '.join(self.required)}")
+        if self.lists is not None:
+            found.append("bad records are listed by another stage that reads the same input")
         return found
 
 
@@ -61,6 +84,23 @@ def may_read_whole_files(stage: SlicerStage) -> bool:
     if not stage.source.kind.connector.formats or stage.source.format != "parquet":
         return False
     return {column.name: column.type for column in stage.source.columns}.get(extra.time.sql) == "timestamp"
+
+
+def listed(stage: SlicerStage, before: Iterable[SlicerStage]) -> Listed | None:
+    """What a slicer lists of bad records, given those before it in the plan: every fault is listed once."""
+    same = [other for other in before if _same_records(other.source, stage.source)]
+    if not same or stage.source.internal:
+        return None
+    required = {name for other in same for name in _required(other)}
+    by = None if stage.join_input is None else stage.join_input.time.sql
+    # One with a filter does not see the times of all records.
+    timed = any(o.join_input and o.join_input.time.sql == by and not may_leave_out(o) for o in same)
+    return Listed(tuple(name for name in _required(stage) if name not in required), not timed)
+
+
+def _same_records(one: Source, other: Source) -> bool:
+    """Whether two slicers read the same records, and make the same of them."""
+    return replace(one, disorder=None) == replace(other, disorder=None)
 
 
 def may_leave_out(stage: SlicerStage) -> bool:

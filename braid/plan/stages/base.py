@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from braid.core.columns import TIME
-from braid.core.config import AppConfig
+from braid.core.config import AppConfig, option_texts
 from braid.core.connectors import SinkKind, SourceKind
 from braid.core.json_values import Json
 from braid.kernels.join.spec import JoinType
@@ -290,6 +290,10 @@ class Plan:
     stages: tuple[Stage, ...]
     options: tuple[tuple[str, str], ...] = ()
     schema_version: int = field(default=SCHEMA_VERSION)
+
+    def with_options(self, options: AppConfig) -> Plan:
+        """The plan, run with other options than those that its program has."""
+        return replace(self, options=tuple(option_texts(options).items()))
 
     def writer(self, category: str) -> Stage | None:
         """The stage that writes a category."""

@@ -46,6 +46,8 @@ class SinkConfig:
         sources are read.
     buffered_file
         Where to say how many rows an operator buffers, if others want to know.
+    lists
+        Faults of records that the stage lists, as reasons with a detail or None for any; None lists all.
     """
 
     root: str
@@ -55,6 +57,7 @@ class SinkConfig:
     metrics: str
     read_file: str | None = None
     buffered_file: str | None = None
+    lists: list[tuple[str, str | None]] | None = None
 
     def to_json(self) -> str:
         """The configuration as text."""
@@ -99,7 +102,7 @@ class NotedWriter(DataSourceStreamArrowWriter, Generic[Config]):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Run one task; the message is never None, which Spark cannot stand."""
         started = time.perf_counter()
-        notes = Notes()
+        notes = Notes(self._config.lists)
         stored = [self.store(notes.strip(part)) for part in self.parts(iterator)]
         letters = None
         if notes.letters:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from braid.core.columns import NOTE
 from braid.core.times import YEAR_1, YEAR_9999_END
-from braid.engine.notes import DROP, SEPARATOR
+from braid.engine.notes import DROP, MISSING_FIELD, SEPARATOR
 from braid.plan.stages.base import Column
 
 RAW = "__raw"
@@ -67,7 +67,7 @@ def parse_json(
             bad.append((column.name, F.col(f"p.{_CORRUPT}").isNotNull() & text.isNull() & present))
     note = (
         F.when(malformed, _note("malformed_json", F.lit("")))
-        .when(missing.isNotNull(), _note("missing_field", missing))
+        .when(missing.isNotNull(), _note(MISSING_FIELD, missing))
         .when(_names(bad).isNotNull(), _note("untypable_field", _names(bad)))
         .when(F.col(f"p.{_CORRUPT}").isNotNull(), _note("untypable_field", F.lit("")))
     )

@@ -1,0 +1,22 @@
+"""What an application ran last, as its home has it."""
+
+from __future__ import annotations
+
+from braid.core.config import option_text
+from braid.home.options import read_options
+from braid.home.paths import AppHome
+from braid.plan.serialise import loads
+from braid.plan.stages.base import Plan
+
+
+def overrides(home: AppHome) -> dict[str, str]:
+    """The options that were set at the last start, whatever its program said, as one would write them."""
+    ran = read_options(home)
+    return {} if ran is None else {n: option_text(n, getattr(ran.options, n)) for n in ran.overridden or ()}
+
+
+def ran_plan(home: AppHome) -> Plan:
+    """The plan of the last run, with the options that it was run with, not only those of its program."""
+    plan = loads(home.plan_file.read_text())
+    ran = read_options(home)
+    return plan if ran is None or ran.overridden is None else plan.with_options(ran.options)
