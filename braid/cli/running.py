@@ -36,7 +36,11 @@ def run(
     ] = False,
     assignments: Annotated[
         list[str] | None,
-        typer.Option("--set", help="option=value; overrides the program.", show_default=False),
+        typer.Option(
+            "--set",
+            help="option=value; overrides the program in this run, and is compared with the last one.",
+            show_default=False,
+        ),
     ] = None,
     master: Annotated[
         str | None,
