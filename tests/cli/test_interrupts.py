@@ -11,6 +11,7 @@ import pytest
 
 from braid.cli.interrupts import Interrupted, interruptible
 from braid.cli.monitor import Monitor
+from braid.home.status import RunState, Status
 
 PROGRAM = """
 import threading
@@ -56,8 +57,8 @@ def test_an_application_ends_when_nobody_can_see_it() -> None:
             return False
 
     found: list[BaseException] = []
-    plan = SimpleNamespace(application="app")
-    handle = SimpleNamespace(plan=plan, state="running", paused=[], fail=found.append)
+    status = Status(application="app", state=RunState.RUNNING)
+    handle = SimpleNamespace(status=status, fail=found.append)
     monitor = Monitor(Gone())
     with monitor.showing(handle):
         while not found:

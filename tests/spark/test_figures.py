@@ -98,4 +98,4 @@ def test_letters_of_rows_that_a_join_has_lost_are_the_users_own(spark: object, h
     lost = [row for row in read("app.dead_letter", home).to_pylist() if row["reason"] == "capped_left"]
     assert len(lost) == 2 == handle.status.stages["j"].totals.inputs["left"].lost["capped"]
     assert not any("__" in row["raw"] for row in lost)
-    assert {"id"} <= set(json.loads(lost[0]["raw"]))
+    assert [set(json.loads(row["raw"])) for row in lost] == [{"lid"}] * 2

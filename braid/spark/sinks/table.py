@@ -95,7 +95,8 @@ class TableWriter(NotedWriter[TableConfig]):
                 _flush(final.parent)
         # What counts is what is there: a lookup may have found something else this time.
         rows = (part["rows"] for part in parts)
-        there = (pq.read_metadata(root / target).num_rows for target in moves.values())
+        finals = (root / target for target in moves.values())
+        there = (pq.read_metadata(final).num_rows for final in finals if final.exists())
         counts.rows_out = sum(rows if won else there)
         counts.files_out = len(moves)
 
