@@ -53,6 +53,10 @@ def test_inputs_and_outputs_of_every_kind(spark: object, home: Home, tmp_path: P
     (tmp_path / "csv" / "a.csv").write_text(
         "y,k,t\nü,1,2024-01-01 10:00:01\nv,2,1704103205\nw,none,1704103205\n"
     )
+    (tmp_path / "csv" / "b.csv").write_bytes(
+        b'\xef\xbb\xbfk,t,more,y\r\n1,2024-01-01 10:00:02,-,"a ""quoted"",\r\ntext"\r\n1,2\r\n'
+    )
+    (tmp_path / "csv" / "c.csv").write_text("k,time,y\n1,2024-01-01 10:00:02,x\n")
     stamps = pa.array([1_704_103_210_000_000], pa.timestamp("us", tz="UTC"))
     duckdb.register("parquet_rows", pa.table({"k": [2], "t": stamps, "z": ["p"]}))
     duckdb.execute(f"COPY parquet_rows TO '{tmp_path}/parquet/a.parquet'")
@@ -78,12 +82,19 @@ def test_inputs_and_outputs_of_every_kind(spark: object, home: Home, tmp_path: P
     Application(program, home, spark=spark, drain=True, show=shown.append).start().wait()
     lake = home.root / "warehouse" / "lake"
     found = duckdb.execute(
-        f"SELECT k, x, y, hour FROM read_parquet('{lake}/**/*.parquet', hive_partitioning = true) ORDER BY k"
+        f"SELECT k, x, y, hour FROM read_parquet('{lake}/**/*.parquet', hive_partitioning = true) "
+        "ORDER BY k, y"
     ).fetchall()
-    assert [(k, x, y, int(hour)) for k, x, y, hour in found] == [(1, 0.5, "ü", 10), (2, 1.5, "v", 10)]
+    assert [(k, x, y, int(hour)) for k, x, y, hour in found] == [
+        (1, 0.5, 'a "quoted",\r\ntext', 10),
+        (1, 0.5, "ü", 10),
+        (2, 1.5, "v", 10),
+    ]
     assert [(row["k"], row["z"]) for row in read("files", home).to_pylist()] == [(2, "P")]
     assert sorted((row["k"], row["m"]) for row in map(json.loads, shown)) == [(2, 21), (3, 31)]
     assert [(reason, raw[:22]) for _, reason, raw in letters(home, "kinds")] == [
+        ("malformed_csv", "1,2"),
+        ("malformed_csv", '{"k":"1","time":"2024-'),
         ("malformed_json", "[1, 2]"),
         ("untypable_field", '{"t": 1704103201, "k":'),
         ("untypable_field", '{"t":"1704103205","k":'),
@@ -118,7 +129,7 @@ def test_bad_records_become_letters_and_nothing_else_is_lost(spark: object, home
     publish("l", [*rows(0, 3), *bad], home)
     handle = drain(spark, home, plan(JOIN.format(**DEFAULTS)))
     out = {(row["lid"], row["rid"]) for row in read("out", home).to_pylist()}
-    assert out == {(0, 0), (1, 1), (2, 2), (8, None), (9, None), (10, None)}
+    assert out == {(0, 0), (1, 1), (2, 2), (7, None), (8, None), (9, None), (10, None)}
     assert [(stage, reason) for stage, reason, _ in letters(home, "app")] == [
         ("j.left", "invalid_time"),
         ("j.left", "invalid_time"),
@@ -176,9 +187,12 @@ def test_a_restart_goes_on_and_an_update_adds_a_column(spark: object, home: Home
 def test_an_idle_application_writes_nothing_and_a_silent_stream_is_waited_for_as_asked(
     spark: object, home: Home, idle: str
 ) -> None:
+    program = plan(JOIN.format(**DEFAULTS))
     publish("l", rows(0, 400), home)
+    with pytest.raises(RunError, match="no category 'r' to read"):
+        api.run(program, home.root, spark=spark)
     options = {"idle_timeout": 0, "idle": idle}
-    with api.run(plan(JOIN.format(**DEFAULTS)), home.root, spark=spark, options=options) as running:
+    with api.run(program, home.root, spark=spark, create=True, options=options) as running:
         running.process_available()
         running.process_available()
         emitted = read("out", home).to_pylist()

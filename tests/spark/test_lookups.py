@@ -119,6 +119,7 @@ def test_rows_are_padded_after_a_wait_and_later_matches_are_counted(spark: objec
     plan = api.compile_text(question.pql()).plan
     row = {"id": 1, "t": START * 1000, "k": "a"}
     publish("l", [row], home)
+    publish("r", [], home)
 
     def totals() -> Counters:
         (join,) = (stage for stage in running.status.stages.values() if stage.kind == "join")

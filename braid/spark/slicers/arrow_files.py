@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from braid.core.columns import FILE_CLOCK, FILE_PATH, HASH, KEY, NOTE, TIME
-from braid.core.errors import LogError
+from braid.core.errors import LogError, SchemaError
 from braid.core.json_rows import json_rows
 from braid.engine.expressions import compile_column
 from braid.engine.notes import KEEP, note_array
-from braid.eventtime.validity import INVALID_TIME, Validity, classify, words_of
+from braid.eventtime.validity import INVALID_TIME, Validity, classify, to_micros, words_of
 from braid.log.hashing import hash_rows
 from braid.plan.physical.slicing import may_read_whole_files
 
@@ -130,13 +130,29 @@ def _read(path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     try:
         with filesystem.open_input_file(where) as file:
             parquet = pq.ParquetFile(file)
+            missing = [name for name in schema.names if name not in parquet.schema_arrow.names]
+            if missing:
+                raise SchemaError(
+                    f"column {missing[0]!r} does not exist",
+                    where=path,
+                    hint=f"other files have it; existing columns: {', '.join(parquet.schema_arrow.names)}",
+                )
             for batch in parquet.iter_batches(batch_size=_ROWS, columns=schema.names):
-                arrays = [batch.column(field.name).cast(field.type, safe=False) for field in schema]
+                arrays = [_as(batch.column(field.name), field.type) for field in schema]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, pa.ArrowException) as error:
         raise LogError(
-            f"cannot read the file: {error}", where=path, hint="it must be a complete Parquet file"
+            f"cannot read the file: {error}",
+            where=path,
+            hint="it must be a complete Parquet file, with columns that fit the types of the first one's",
         ) from error
+
+
+def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A column with the type of the first file's."""
+    if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(kind):
+        column = to_micros(column)
+    return column if column.type == kind else column.cast(kind)
 
 
 def _pack(schema: pa.Schema) -> str:

@@ -8,15 +8,14 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from braid.core.columns import HASH, KEY, LIVE, NOTE, TIME
+from braid.core.columns import HASH, KEY, LIVE, NOTE, RAW, TIME
 from braid.core.config import AppConfig
-from braid.engine.notes import DROP, KEEP, SEPARATOR
+from braid.engine.notes import KEEP, SEPARATOR
 from braid.eventtime.validity import INVALID_TIME, invalid_sql
 from braid.plan.kinds.slicer import JoinInput, SlicerStage
 from braid.plan.stages.base import Projection, Sink
 from braid.spark.slicers.lookups import looked_up
 from braid.spark.sources.inputs import Inputs
-from braid.spark.sources.parse import RAW
 
 
 def slice_rows(
@@ -25,8 +24,8 @@ def slice_rows(
     """The rows that a slicer writes, with `__note`; for a join also hash, time, keys and live flag."""
     frame = looked_up(inputs.open(stage.source, required), stage.lookups, home)
     if stage.filter is not None:
-        dropped = F.col(NOTE).startswith(DROP + SEPARATOR)
-        frame = frame.filter(F.coalesce(dropped, F.lit(False)) | F.expr(stage.filter))
+        only_note = ~F.col(NOTE).startswith(KEEP + SEPARATOR)
+        frame = frame.filter(F.coalesce(only_note, F.lit(False)) | F.expr(stage.filter))
     columns = [projected(column) for column in stage.columns]
     if stage.join_input is None:
         return sharded(frame.select(*columns, F.col(NOTE)), stage.sink)

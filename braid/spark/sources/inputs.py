@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -14,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StringType, StructField, StructType
 
-from braid.core.columns import FILE_CLOCK, FILE_PATH, RAW_COLUMN
+from braid.core.columns import FILE_CLOCK, FILE_PATH, NOTE, RAW, RAW_COLUMN
 from braid.core.connectors import SourceKind
 from braid.core.errors import RunError, SchemaError
 from braid.log.category import Category
@@ -22,6 +23,7 @@ from braid.log.log import Log
 from braid.plan.stages.base import Source
 from braid.spark.schemas import arrow_schema, spark_schema
 from braid.spark.sources.category import CategorySource
+from braid.spark.sources.csv_files import CsvFiles
 from braid.spark.sources.parse import parse_json, parse_texts, parse_typed
 
 KAFKA_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
@@ -97,10 +99,7 @@ class Inputs:
         return named.coalesce(self.session.sparkContext.defaultParallelism)
 
     def _scribe(self, source: Source, required: Sequence[str]) -> DataFrame:
-        log = Log(self.root)
-        category = (
-            log.open(source.name) if source.name in log.categories() else log.create(source.name, raw=True)
-        )
+        category = Log(self.root).open(source.name)
         if category.raw:
             frame = self.category(category, [RAW_COLUMN])
             return parse_json(frame, source.columns, required, source.time_unit, source.time)
@@ -112,7 +111,7 @@ class Inputs:
                 where=f"category {source.name}",
                 hint=f"existing columns: {', '.join(category.schema.names)}",
             )
-        return parse_typed(self.category(category, names), source.columns, source.time_unit)
+        return parse_typed(self.category(category, names), source.columns, source.time_unit, source.time)
 
     def _files(self, source: Source, required: Sequence[str]) -> DataFrame:
         reader = self._file_reader(source)
@@ -121,12 +120,7 @@ class Inputs:
                 frame = reader.format("text").load(source.name)
                 return parse_json(frame, source.columns, required, source.time_unit, source.time)
             if source.format == "csv":
-                schema = StructType([StructField(name, StringType()) for name in self._header(source)])
-                frame = (
-                    reader.option("header", dict(source.options).get("header", "true"))
-                    .schema(schema)
-                    .csv(source.name)
-                )
+                frame = self._csv(source)
                 return parse_texts(frame, source.columns, source.time_unit, source.time)
             stored = self._table(source).schema
             names = [column.name for column in source.columns]
@@ -144,7 +138,7 @@ class Inputs:
                 where=source.name,
                 hint="check the path: it must exist when the application starts, with files of that format",
             ) from error
-        return parse_typed(frame, source.columns, source.time_unit)
+        return parse_typed(frame, source.columns, source.time_unit, source.time)
 
     def _table(self, source: Source) -> DataFrame:
         """Parquet files as they are; Spark runs a job to find out their schema, so once is enough."""
@@ -161,19 +155,23 @@ class Inputs:
             reader = reader.option(name, value)
         return reader
 
-    def _header(self, source: Source) -> list[str]:
-        """Columns of CSV files in the order of the files, which need not be that of the program."""
-        if dict(source.options).get("header", "true").lower() != "true":
-            return [column.name for column in source.columns]
-        names = list(self.session.read.option("header", "true").csv(source.name).columns)
-        unknown = [column.name for column in source.columns if column.name not in names]
-        if unknown:
-            raise SchemaError(
-                f"column {unknown[0]!r} is not in the header",
-                where=source.name,
-                hint=f"existing columns: {', '.join(names)}",
-            )
-        return names
+    def _csv(self, source: Source) -> DataFrame:
+        """Texts of CSV files, each by its own header; the first file must have the columns."""
+        options = {name.lower(): value for name, value in source.options}
+        names = tuple(column.name for column in source.columns)
+        header = options.get("header", "true").lower() == "true"
+        files = CsvFiles(names, header, options.get("delimiter", ","))
+        for path in sorted(self.session.read.format("binaryFile").load(source.name).inputFiles())[:1]:
+            found = files.names(urllib.parse.unquote(path))
+            unknown = [name for name in names if found is not None and name not in found]
+            if unknown and found is not None:
+                raise SchemaError(
+                    f"column {unknown[0]!r} is not in the header",
+                    where=path,
+                    hint=f"existing columns: {', '.join(found)}",
+                )
+        schema = StructType([StructField(name, StringType()) for name in (*names, RAW, NOTE)])
+        return self.paths(source).mapInArrow(files.read, schema)
 
     def _kafka(self, source: Source) -> DataFrame:
         require_kafka(self.session, source.name)
