@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from braid.api.programs import load_plan
 from braid.core.errors import RunError
+from braid.engine.ownership import release as release_owned
 from braid.home.metrics import MicroBatch
 from braid.home.paths import Home, HomeLike
 from braid.home.status import Status, read_status
@@ -27,6 +28,7 @@ def run(
     spark: SparkSession | None = None,
     options: Mapping[str, object] | None = None,
     drain: bool = False,
+    create: bool = False,
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
     on_progress: Callable[[MicroBatch], None] | None = None,
@@ -46,6 +48,8 @@ def run(
         Options that override those of the program.
     drain
         Whether to work off everything available, close all windows and end.
+    create
+        Whether input categories that are not there are made, empty, and waited for; it is an error otherwise.
     master, settings
         For a new Spark application: where it runs, and further settings.
     on_progress
@@ -62,6 +66,7 @@ def run(
         spark=spark,
         options=options,
         drain=drain,
+        create=create,
         master=master,
         settings=settings,
         on_progress=on_progress,
@@ -92,3 +97,11 @@ def status(home: HomeLike = None) -> list[Status]:
     """What the applications of a home are doing, or did last, with their last metrics."""
     found = [read_status(application) for application in Home.existing(home).applications()]
     return [status for status in found if status is not None]
+
+
+def release(application: str, home: HomeLike = None) -> list[str]:
+    """Let go of all categories and tables that an application owns; what they were, in words.
+
+    Others may write them then. The application takes what nobody else has claimed when it starts again.
+    """
+    return release_owned(Home.at(home), application)

@@ -26,6 +26,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(run)
     app.command()(status)
+    app.command()(release)
 
 
 def run(
@@ -33,6 +34,10 @@ def run(
     home: HomeOption = None,
     drain: Annotated[
         bool, typer.Option("--drain", help="Work off everything available, close all windows, and end.")
+    ] = False,
+    create: Annotated[
+        bool,
+        typer.Option("--create", help="Make input categories that are not there, and wait for records."),
     ] = False,
     assignments: Annotated[
         list[str] | None,
@@ -69,6 +74,7 @@ def run(
                 home,
                 options=_pairs(assignments, "--set"),
                 drain=drain,
+                create=create,
                 master=master,
                 settings=_pairs(spark, "--spark"),
                 on_phase=monitor.phase,
@@ -140,6 +146,18 @@ def _by_input(stage: StageStatus, words: Callable[[InputStatus], str]) -> str:
     """What there is to say of each input, with its name if there are several."""
     found = {name: text for name, one in stage.inputs.items() if (text := words(one))}
     return "\n".join(f"{name} {text}" if len(stage.inputs) > 1 else text for name, text in found.items())
+
+
+def release(
+    application: Annotated[str, typer.Argument(help="An application that is stopped.", show_default=False)],
+    home: HomeOption = None,
+) -> None:
+    """Let other applications write the categories and tables that an application owns."""
+    released = api.release(application, home)
+    if not released:
+        raise ConfigError(f"application {application!r} owns nothing", hint="braid status lists applications")
+    for what in released:
+        typer.echo(f"released {what}")
 
 
 def _pairs(assignments: list[str] | None, option: str) -> dict[str, str]:

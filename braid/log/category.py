@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 import pyarrow as pa
 
 from braid.core.errors import LogError
+from braid.core.owner import NOBODY, Owner
 from braid.core.times import now_micros
 from braid.log import compaction, retention
 from braid.log.compaction import Compacted, CompactionConfig
@@ -52,6 +54,17 @@ class Category:
     def raw(self) -> bool:
         """Whether the rows are JSON texts in one column."""
         return self.settings.raw
+
+    @property
+    def owner(self) -> Owner | None:
+        """The application that writes it; None if it is open to all, `NOBODY` if it was released."""
+        return self.settings.owner
+
+    def release(self) -> None:
+        """Leave the category to whoever writes to it next."""
+        with self.storage.lock():
+            self.settings = replace(load(self.storage), owner=NOBODY)
+            self.storage.replace(CATEGORY_FILE, self.settings.seal())
 
     @property
     def first(self) -> int:

@@ -10,6 +10,7 @@ from pyarrow import fs
 
 from braid.core.columns import TIME
 from braid.core.errors import LogError
+from braid.core.owner import Owner
 from braid.log.category import Category, load
 from braid.log.layout import CATEGORY_FILE, COMMITS, DATA, TEMP_PREFIX, check_name
 from braid.log.schema import declare, evolve
@@ -37,6 +38,7 @@ class Log:
         shards: int = 8,
         time_columns: Sequence[str] = (TIME,),
         raw: bool = False,
+        owner: Owner | None = None,
     ) -> Category:
         """A new category, or the one that exists with this schema's new columns added to it.
 
@@ -53,9 +55,11 @@ class Log:
             Columns with event times: int64 microseconds, timestamps or dates.
         raw
             Whether rows are JSON texts in one string column `value`.
+        owner
+            The application that writes it, if it is not open to all: nobody else may be then.
         """
         storage = self.storage.within(check_name(name, "category"))
-        settings = declare(name, schema, shards, time_columns, raw)
+        settings = declare(name, schema, shards, time_columns, raw, owner)
         for folder in (COMMITS, DATA):
             storage.make_folder(folder)
         if storage.create(CATEGORY_FILE, settings.seal()):

@@ -11,7 +11,8 @@ from typing import NotRequired, TypedDict
 import pyarrow as pa
 
 from braid.core.columns import HASH, RAW_COLUMN
-from braid.core.errors import SchemaError
+from braid.core.errors import LogError, SchemaError
+from braid.core.owner import NOBODY, Owner
 from braid.log.layout import shard_boundaries
 from braid.log.sealed import FORMAT, check_format, seal, unseal
 from braid.log.segments import SegmentEntry, SegmentRecord, segment_of
@@ -29,7 +30,8 @@ class Settings:
     `first` is the oldest commit that retention has left, and `removed_max_time` the latest event time
     among the removed rows, per time column. Time columns may be named before the schema has them.
     `segments` hold the oldest commits, in order and from `first` on without gaps; those before `first` are
-    retired, and listed until their files go.
+    retired, and listed until their files go. `owner` is the application that writes it; None for an input
+    that is open to all.
     """
 
     schema: pa.Schema
@@ -39,6 +41,7 @@ class Settings:
     first: int = 0
     removed_max_time: Mapping[str, int] = field(default_factory=dict)
     segments: tuple[SegmentEntry, ...] = ()
+    owner: Owner | None = None
 
     @property
     def covered(self) -> int:
@@ -68,6 +71,8 @@ class Settings:
         }
         if self.segments:
             record["segments"] = [entry.pack() for entry in self.segments]
+        if self.owner is not None:
+            record["owner"] = (self.owner.application, self.owner.stage)
         return seal(record)
 
     @classmethod
@@ -83,6 +88,7 @@ class Settings:
             record["first"],
             record["removed_max_time"],
             tuple(SegmentEntry.unpack(entry) for entry in record.get("segments", [])),
+            Owner(*record["owner"]) if "owner" in record else None,
         )
 
 
@@ -96,10 +102,16 @@ class _SettingsRecord(TypedDict):
     first: int
     removed_max_time: dict[str, int]
     segments: NotRequired[list[SegmentRecord]]
+    owner: NotRequired[tuple[str, str]]
 
 
 def declare(
-    category: str, schema: pa.Schema | None, shards: int, time_columns: Sequence[str], raw: bool
+    category: str,
+    schema: pa.Schema | None,
+    shards: int,
+    time_columns: Sequence[str],
+    raw: bool,
+    owner: Owner | None = None,
 ) -> Settings:
     """Settings of a new category, checked; dictionary columns become plain ones."""
     if raw:
@@ -109,7 +121,7 @@ def declare(
                 where=f"category {category}",
                 hint="leave the schema out, or create a typed category",
             )
-        return Settings(RAW_SCHEMA, 1, (), True)
+        return Settings(RAW_SCHEMA, 1, (), True, owner=owner)
     if schema is None or not len(schema):
         raise SchemaError(
             "a typed category needs columns", where=f"category {category}", hint="pass a schema, or raw=True"
@@ -123,17 +135,25 @@ def declare(
             raise _wrong_type(
                 category, column, "a time column must be int64 microseconds, a timestamp or a date"
             )
-    return Settings(schema, shards if HASH in schema.names else 1, tuple(time_columns), False)
+    shards = shards if HASH in schema.names else 1
+    return Settings(schema, shards, tuple(time_columns), False, owner=owner)
 
 
 def evolve(category: str, old: Settings, new: Settings) -> Settings:
-    """Settings with the columns of both; a column that both have must have one type."""
+    """Settings with the columns of both; a column that both have must have one type, and one writer."""
+    if new.owner and old.owner not in (None, NOBODY) and old.owner.application != new.owner.application:
+        raise LogError(
+            f"{old.owner.text} writes it, so {new.owner.text} cannot",
+            where=f"category {category}",
+            hint=f"choose another category, or: braid release {old.owner.application}",
+        )
     if old.raw != new.raw:
         now, then = ("raw", "typed") if old.raw else ("typed", "raw")
         raise SchemaError(
             f"the category is {now} and cannot become {then}",
             where=f"category {category}",
-            hint="write to a category of another name, or drop this one",
+            hint="write to a category of another name, or drop this one: one that was made as an empty input "
+            "is raw, so start what writes it first",
         )
     for column in new.schema:
         stored = old.schema.get_field_index(column.name)
@@ -151,6 +171,7 @@ def evolve(category: str, old: Settings, new: Settings) -> Settings:
         schema=pa.schema([*old.schema, *added]),
         shards=new.shards if HASH in new.schema.names else old.shards,
         time_columns=tuple(dict.fromkeys((*old.time_columns, *new.time_columns))),
+        owner=new.owner or old.owner,
     )
 
 

@@ -21,6 +21,7 @@ from braid.core.logging import Log, log_to_file
 from braid.core.threads import Threads, spawn, within
 from braid.core.times import DAY
 from braid.engine.needs import RunNeeds
+from braid.engine.ownership import check_inputs, check_outputs
 from braid.engine.run_metrics import Progress, RunStatus, StageMetrics
 from braid.engine.run_upkeep import RunUpkeep
 from braid.engine.silences import Silences
@@ -74,6 +75,8 @@ class Application:
         Options that override those of the plan.
     drain
         Whether to work off what is there, close all windows and end.
+    create
+        Whether input categories that are not there are made, empty, instead of being refused.
     master, settings
         For a new Spark application.
     on_progress
@@ -92,6 +95,7 @@ class Application:
         spark: SparkSession | None = None,
         options: Mapping[str, object] | None = None,
         drain: bool = False,
+        create: bool = False,
         master: str | None = None,
         settings: Mapping[str, str] | None = None,
         on_progress: Callable[[MicroBatch], None] | None = None,
@@ -104,6 +108,7 @@ class Application:
         self._options = self._as_set = parse_options({**dict(plan.options), **(options or {})})
         self._changed: list[Change] = []
         self._drain = drain
+        self._create = create
         if drain:
             # A drain reads all that is in the log, so an input that has no rows right now is not idle.
             self._options = self._options.model_copy(update={"idle_timeout": NEVER})
@@ -160,7 +165,9 @@ class Application:
         self._held.enter_context(self.home.running())
         try:
             verdict = self._check_update()
+            check_outputs(self.home, self.plan, self._options)
             Resuming(self.home, self.plan, self._options).check()
+            check_inputs(self.home, self.plan, create=self._create)
             self._log = self._held.enter_context(log_to_file(self.home.log_file, self.home.name))
             self._silences = Silences(self._log)
         except BaseException as error:

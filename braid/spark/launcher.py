@@ -18,11 +18,13 @@ from pyspark.sql.types import StringType, StructField, StructType
 from braid.core.columns import NOTE
 from braid.core.config import AppConfig
 from braid.core.errors import ConfigError
+from braid.core.owner import Owner
 from braid.engine import dead_letters
 from braid.engine.admission import AdmissionConfig
 from braid.engine.expressions import compile_columns
 from braid.engine.notes import MISSING_FIELD
 from braid.engine.output_watermarks import OperatorWatermarks, OutputWatermarks, SlicerWatermarks
+from braid.engine.ownership import claim
 from braid.engine.stepper import OperatorConfig
 from braid.eventtime.validity import INVALID_TIME
 from braid.home.control import StateLayout
@@ -52,7 +54,7 @@ from braid.spark.sinks.base import SinkConfig
 from braid.spark.sinks.blocks import BlocksConfig, BlockSink
 from braid.spark.sinks.lookup_table import LookupConfig, LookupTableSink, create_table
 from braid.spark.sinks.relay import relay
-from braid.spark.sinks.table import TableConfig, TableSink, table_folder
+from braid.spark.sinks.table import TableConfig, TableSink
 from braid.spark.slicers.arrow_files import ArrowSlicer
 from braid.spark.slicers.catalyst import slice_rows
 from braid.spark.slicers.lookups import check_tables
@@ -298,7 +300,8 @@ class Launcher:
         buffered_file: str | None = None,
     ) -> SinkConfig:
         """Make the target of a stage, if it is new, and say how its sink writes there."""
-        target = self._target(stage)
+        target, owner = self._target(stage), Owner(self.plan.application, stage.name)
+        claim(self.home.home, target, owner)
         common: _Common = {
             "root": self.home.home.log_root,
             "stage": stage.name,
@@ -308,8 +311,8 @@ class Launcher:
             "buffered_file": buffered_file,
         }
         if isinstance(target, TableTarget):
-            folder = table_folder(self.home.home.root, target)
             first = self._resuming.first_commit(stage)
+            folder = target.folder(self.home.home.root)
             return TableConfig(**common, first_commit=first, folder=str(folder), time=target.time)
         if isinstance(target, LookupTarget):
             create_table(str(self.home.home.root), target, schema)
@@ -324,7 +327,7 @@ class Launcher:
             )
         columns = arrow_schema(StructType([field for field in schema.fields if field.name != NOTE]))
         category = self.log.create(
-            target.name, columns, shards=target.shards, time_columns=target.time_columns
+            target.name, columns, shards=target.shards, time_columns=target.time_columns, owner=owner
         )
         return BlocksConfig(
             **common,

@@ -24,7 +24,7 @@ from braid.plan.physical.targets import (
 from braid.plan.stages.base import Plan, Stage
 from braid.spark.checkpoints import ANEW, Checkpoint, read_checkpoint
 from braid.spark.sinks.lookup_table import last_upsert
-from braid.spark.sinks.table import last_commit, table_folder
+from braid.spark.sinks.table import last_commit
 
 _LOOK_BACK = 100
 """Commits that are looked at for one that has rows."""
@@ -116,7 +116,7 @@ class Resuming:
     def _published(self, stage: Stage, target: Target) -> int:
         """The last commit that a target has of a stage, or at all; -1 if there is none."""
         if isinstance(target, TableTarget):
-            return last_commit(table_folder(self.home.home.root, target), stage.name)
+            return last_commit(target.folder(self.home.home.root), stage.name)
         if isinstance(target, LookupTarget):
             return last_upsert(str(self.home.home.root), target.name, writer_name(self.plan, stage))
         log = self.home.home.log()
@@ -127,6 +127,8 @@ class Resuming:
         if not isinstance(target, CategoryTarget) or published < 0:
             return published >= 0
         category = self.home.home.log().open(target.name)
+        if category.owner is not None and category.owner.application != self.plan.application:
+            return False  # another application has written it, and has let go of it
         reader = category.reader()
         for number in range(published, max(category.first, published - _LOOK_BACK) - 1, -1):
             files = reader.commit(number).files

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from braid.core.config import AppConfig, parse_duration
 from braid.core.errors import ConfigError
@@ -59,6 +60,10 @@ class TableTarget:
     name: str
     path: str | None
     time: str | None
+
+    def folder(self, home: Path) -> Path:
+        """Its own path, or one in the warehouse of a home."""
+        return Path(self.path).absolute() if self.path else home / "warehouse" / self.name
 
     @property
     def text(self) -> str:

@@ -18,7 +18,6 @@ from pyspark.sql.types import StructType
 
 from braid.core.counters import Counters
 from braid.core.times import HOUR
-from braid.plan.physical.targets import TableTarget
 from braid.spark.sinks.base import NotedWriter, SinkConfig
 
 _NO_TIME = "dt=__HIVE_DEFAULT_PARTITION__/hour=__HIVE_DEFAULT_PARTITION__"
@@ -109,11 +108,6 @@ class TableWriter(NotedWriter[TableConfig]):
         hours = pc.fill_null(times, -(2**62)).to_numpy() // HOUR
         for hour in np.unique(hours).tolist():
             yield _partition(hour), batch.filter(pa.array(hours == hour))
-
-
-def table_folder(home: Path, target: TableTarget) -> Path:
-    """The folder of a table: its own path, or one in the warehouse of a home."""
-    return Path(target.path).absolute() if target.path else home / "warehouse" / target.name
 
 
 def last_commit(folder: Path, stage: str) -> int:
