@@ -16,6 +16,7 @@ import pyarrow as pa
 from braid.core.columns import HASH, RAW_COLUMN
 from braid.core.errors import LogError, SchemaError
 from braid.core.json_lines import json_text, line_batches
+from braid.core.owner import NOBODY
 from braid.home.paths import Home, HomeLike
 from braid.log.category import Category
 from braid.log.reader import Reader
@@ -239,7 +240,7 @@ def read(category: str, home: HomeLike = None, limit: int | None = None) -> pa.T
 class CategoryInfo:
     """What `braid categories` shows of a category: `files` and `bytes` on the disk, times in microseconds.
 
-    Times are None without event times.
+    Times are None without event times. `owner` is the application that writes it; None if it is open to all.
     """
 
     name: str
@@ -251,6 +252,7 @@ class CategoryInfo:
     shards: int
     first_time: int | None
     last_time: int | None
+    owner: str | None = None
 
 
 def categories(home: HomeLike = None) -> list[CategoryInfo]:
@@ -273,6 +275,7 @@ def _describe(category: Category) -> CategoryInfo:
         category.shards,
         first_time,
         last_time,
+        None if category.owner in (None, NOBODY) else category.owner.application,
     )
 
 
@@ -283,8 +286,9 @@ def _raw_category(home: Home, name: str) -> Category:
     except LogError:
         return log.create(name, raw=True)
     if not category.raw:
+        writer = "an application" if category.owner in (None, NOBODY) else category.owner.text
         raise SchemaError(
-            f"category {name!r} holds typed rows, which an application writes",
+            f"category {name!r} holds typed rows, which {writer} writes",
             hint="publish to a category of raw records, or to a new one",
         )
     return category

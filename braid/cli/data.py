@@ -98,8 +98,8 @@ def cat(
 
 
 def categories(home: HomeOption = None) -> None:
-    """List categories with their rows, commits, files, sizes on the disk and time ranges."""
-    table = Table("category", "kind", "rows", "commits", "files", "size", "shards", "times")
+    """List categories with their rows, commits, files, sizes on the disk, time ranges and owners."""
+    table = Table("category", "kind", "rows", "commits", "files", "size", "shards", "times", "written by")
     for info in api.categories(home):
         times = "" if info.first_time is None else f"{_iso(info.first_time)} .. {_iso(info.last_time)}"
         table.add_row(
@@ -111,6 +111,7 @@ def categories(home: HomeOption = None) -> None:
             size_text(info.bytes),
             str(info.shards),
             times,
+            info.owner or "",
         )
     Console(width=None if sys.stdout.isatty() else 200).print(table)
 

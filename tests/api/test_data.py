@@ -24,6 +24,7 @@ from braid.api.data import (
 )
 from braid.core.errors import LogError, RunError, SchemaError
 from braid.core.json_lines import BLOCK
+from braid.core.owner import Owner
 from braid.home.files import read_json, write_json
 from braid.home.paths import Home
 
@@ -135,9 +136,10 @@ def test_following_sees_what_comes_later(home: Home) -> None:
 
 
 def test_typed_categories_are_not_published_to(home: Home) -> None:
-    home.log().create("typed", pa.schema([("a", pa.int64())]))
-    with pytest.raises(SchemaError, match="typed rows"):
+    home.log().create("typed", pa.schema([("a", pa.int64())]), owner=Owner("shop", "sold"))
+    with pytest.raises(SchemaError, match=r"typed rows, which application 'shop' \(stage 'sold'\) writes"):
         publish("typed", ["{}"], home)
+    assert [info.owner for info in categories(home)] == ["shop"]
 
 
 def test_reading_an_evolved_category_gives_null_for_old_rows(home: Home) -> None:

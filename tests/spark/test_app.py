@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import math
 from pathlib import Path
 
 import duckdb
@@ -45,11 +47,14 @@ def test_inputs_and_outputs_of_every_kind(spark: object, home: Home, tmp_path: P
     for name in ("json", "csv", "parquet"):
         (tmp_path / name).mkdir()
     (tmp_path / "json" / "a.json").write_text(
-        '{"t": "2024-01-01T10:00:00Z", "k": 1, "x": 0.5}\n'
+        '\ufeff{"t": "2024-01-01T10:00:00Z", "k": 1, "x": 0.5}\r\n'
         '{"t": 1704103200.25, "k": 2, "x": 1.5}\n'
+        '{"t": 1704103200, "k": 4} {"t": 1704103200, "k": 5}\n'
         '{"t": 1704103201, "k": "two"}\n'
         "[1, 2]\n"
     )
+    packed = gzip.compress(b'{"t": "2024-01-01T11:00:00Z", "k": 3, "x": "Infinity"}')
+    (tmp_path / "json" / "b.json.gz").write_bytes(packed)
     (tmp_path / "csv" / "a.csv").write_text(
         "y,k,t\nü,1,2024-01-01 10:00:01\nv,2,1704103205\nw,none,1704103205\n"
     )
@@ -89,6 +94,7 @@ def test_inputs_and_outputs_of_every_kind(spark: object, home: Home, tmp_path: P
         (1, 0.5, 'a "quoted",\r\ntext', 10),
         (1, 0.5, "ü", 10),
         (2, 1.5, "v", 10),
+        (3, math.inf, None, 11),
     ]
     assert [(row["k"], row["z"]) for row in read("files", home).to_pylist()] == [(2, "P")]
     assert sorted((row["k"], row["m"]) for row in map(json.loads, shown)) == [(2, 21), (3, 31)]
@@ -96,6 +102,7 @@ def test_inputs_and_outputs_of_every_kind(spark: object, home: Home, tmp_path: P
         ("malformed_csv", "1,2"),
         ("malformed_csv", '{"k":"1","time":"2024-'),
         ("malformed_json", "[1, 2]"),
+        ("malformed_json", '{"t": 1704103200, "k":'),
         ("untypable_field", '{"t": 1704103201, "k":'),
         ("untypable_field", '{"t":"1704103205","k":'),
     ]

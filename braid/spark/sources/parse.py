@@ -46,7 +46,8 @@ def parse_json(
     )
     # Spark reads the first object of an array, and nothing of what follows an object: both would lose data.
     whole = F.col(RAW).rlike(r"^\s*\{[\s\S]*\}\s*$") & F.col("p").isNotNull()
-    doubtful = F.col(f"p.{_CORRUPT}").isNotNull() | F.col(RAW).rlike(r"\}[\s\S]*\}")
+    closed_before = F.instr(RAW, "}") < F.length(F.rtrim(RAW))
+    doubtful = F.col(f"p.{_CORRUPT}").isNotNull() | closed_before
     malformed = ~F.coalesce(whole, F.lit(False)) | (doubtful & ~_one_value(F.col(RAW)))
     missing = _names(
         (name, F.col(f"p.`{name}`").isNull() & ~F.array_contains(F.json_object_keys(F.col(RAW)), name))

@@ -28,7 +28,7 @@ def test_every_line_is_a_row_or_a_letter(spark) -> None:  # type: ignore[no-unty
         '{"k": 1, "t": 0}': "row",
         ' {"k": 1, "t": 0, "s": "} {"} ': "row",
         '{"k": 1, "t": 0, "s": {"a": [{"b": "}"}]}}': "row",
-        '{"k": 1, "k": 1, "t": 0}': "row",
+        '{"k": 2, "k": 1, "t": 0}': "row",
         '{"k": null, "t": 0}': "row",
         '{"t": 0}': "+missing_field k",
         '{"k": 1, "t": 0, "x": "NaN"}': "row",
@@ -51,6 +51,7 @@ def test_every_line_is_a_row_or_a_letter(spark) -> None:  # type: ignore[no-unty
     frame = spark.createDataFrame([(line,) for line in lines], "value string")
     rows = parse_json(frame, COLUMNS, ["k"], "seconds", "t").collect()
     assert [_words(row[NOTE]) for row in rows] == list(lines.values())
+    assert [row["k"] for row in rows][:6] == [1, 1, 1, 1, None, None]
     assert str([row["x"] for row in rows][6:8]) == "[nan, -inf]"
     invalid = spark.sql("SELECT CAST(X'7B226B223A22FF227D' AS STRING) AS value")
     (row,) = parse_json(invalid, COLUMNS, ["k"], "seconds", "t").collect()
