@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
 from braid.core.columns import NOTE
 from braid.core.times import now_micros
+from braid.engine.notes import KEEP, SEPARATOR
 from braid.home.paths import Home
 from braid.kernels.join.spec import JoinType
 from braid.plan.stages.base import LookupJoin, Plan, Stage
@@ -54,9 +56,10 @@ class _Fetch:
         added = pa.ipc.read_schema(pa.py_buffer(self.added))
         names = [f"{_KEY}{n}" for n in range(len(self.lookup.keys))]
         for batch in batches:
-            # A row with a note is not looked up: it is there only for the note.
-            noted = batch.column(NOTE).is_valid()
-            rows = batch.filter(batch.column(NOTE).is_null())
+            # A row that is there only for its note is not looked up.
+            kept = pc.starts_with(batch.column(NOTE), KEEP + SEPARATOR)
+            noted = pc.fill_null(pc.invert(kept), False)
+            rows = batch.filter(pc.invert(noted))
             keys = {key.name: rows.column(n) for n, key in zip(names, self.lookup.keys, strict=True)}
             found = enrich(
                 self.home,

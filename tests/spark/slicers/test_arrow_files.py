@@ -10,7 +10,7 @@ import pytest
 
 from braid import api
 from braid.core.columns import FILE_CLOCK, FILE_PATH, HASH, NOTE, TIME
-from braid.core.errors import LogError
+from braid.core.errors import LogError, SchemaError
 from braid.engine.expressions import compile_column, compile_columns
 from braid.engine.notes import Notes
 from braid.log import hash_rows
@@ -124,3 +124,29 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     named = pa.RecordBatch.from_pydict({FILE_PATH: [f"file:{path}"], FILE_CLOCK: [0]})
     with pytest.raises(LogError, match=r"bad\.parquet"):
         list(next(slicer.files(iter([named]))))
+
+
+def sliced(tmp_path: Path, table: pa.Table) -> pa.Table:
+    """The rows of a file that comes after one with the usual columns."""
+    slicer = ArrowSlicer.plan(slicer_stage(), STORED, TARGET, max_future=0)
+    assert slicer is not None
+    path = tmp_path / "later.parquet"
+    pq.write_table(table, path)
+    named = pa.RecordBatch.from_pydict({FILE_PATH: [f"file:{path}"], FILE_CLOCK: [10**9]})
+    return pa.Table.from_batches(next(slicer.files(iter([named]))))
+
+
+def test_files_unlike_the_first_one_are_read_or_named(tmp_path: Path) -> None:
+    times, keys = pa.array([5], MICROS), pa.array(["a"])
+    with pytest.raises(SchemaError, match=r"later\.parquet: column 'v' does not exist"):
+        sliced(tmp_path, pa.table({"t": times, "k": keys, "w": [1.0]}))
+    with pytest.raises(LogError, match=r"later\.parquet: cannot read the file"):
+        sliced(tmp_path, pa.table({"t": times, "k": keys, "v": ["one"]}))
+    with pytest.raises(LogError, match=r"later\.parquet: cannot read the file"):
+        sliced(tmp_path, pa.table({"t": times, "k": keys, "v": [2**60 + 1]}))
+    rows = sliced(tmp_path, pa.table({"v": pa.array([1], pa.int32()), "k": keys, "t": times}))
+    assert rows["v"].to_pylist() == [1.0]
+    far = pa.array([7, 2**62, -(2**62)], pa.timestamp("ms", tz="UTC"))
+    rows = sliced(tmp_path, pa.table({"t": far, "k": ["a"] * 3, "v": [1.0] * 3}))
+    assert rows[TIME].to_pylist() == [7000, None, None]
+    assert ["too far off" in note for note in rows[NOTE].to_pylist()[1:]] == [True, True]
