@@ -6,6 +6,7 @@ import shutil
 from dataclasses import dataclass
 
 from braid.core.errors import RunError
+from braid.engine.ownership import let_go
 from braid.engine.upkeep import facts_of, measure, upkeep_lock
 from braid.engine.upkeep_rules import AppFacts, CategoryKind, read_by, written_by
 from braid.home.paths import AppHome, Home
@@ -67,6 +68,7 @@ def drop_application(home: Home, name: str, *, keep_data: bool = False, dry_run:
         kept += [] if own is None else _stored_elsewhere(own)
         found = Dropped({category: measure(home, category).bytes for category in gone}, name, tuple(kept))
         if not dry_run:
+            let_go(home, name)
             # First the folder: what is left if this is cut short is categories that nobody uses.
             shutil.rmtree(application.root)
             for category in gone:

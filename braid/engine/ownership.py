@@ -113,9 +113,14 @@ def check_inputs(application: AppHome, plan: Plan, *, create: bool = False) -> N
 
 def release(home: Home, application: str) -> list[str]:
     """Let go of all that an application owns, so that others may write it; what that was, in words."""
-    named = home.application(application)
-    if named.is_running():
+    if home.application(application).is_running():
         raise RunError(f"application {application!r} is running", hint="stop it first")
+    return let_go(home, application)
+
+
+def let_go(home: Home, application: str) -> list[str]:
+    """Do as `release`, for a caller that holds the application's lock."""
+    named = home.application(application)
     released = []
     log = home.log()
     for name in log.categories():

@@ -14,6 +14,7 @@ from braid.cli.main import app
 from braid.core.config import AppConfig
 from braid.core.errors import LogError, RunError
 from braid.core.owner import NOBODY, Owner
+from braid.engine.drop import drop_application
 from braid.engine.ownership import check_inputs, check_outputs, claim, place_of, release
 from braid.home.files import write_json
 from braid.home.owners import read_owner
@@ -164,3 +165,10 @@ def test_a_chain_starts_with_what_writes(home: Home) -> None:
     started(home, program("first", STORAGES["category"]))
     check_inputs(home.application("reader"), reader)
     check(home, reader)
+
+
+def test_what_a_dropped_application_leaves_behind_is_free(home: Home) -> None:
+    started(home, program("first", STORAGES["category"]))
+    drop_application(home, "first", keep_data=True)
+    assert home.log().open("out").owner == NOBODY
+    check(home, program("second", STORAGES["category"]))
