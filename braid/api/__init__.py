@@ -2,8 +2,8 @@
 
 Programs: `compile_text`, `compile_file`, `load_plan`, `explain`, `diff`. Nothing of these runs anything.
 Applications: `run` starts one and gives its `Application`; `status` shows those of a home, `running_plan`
-what one of them runs, and `running_overrides` which options were set at its start; `release` lets others write
-what one of them owns.
+what one of them runs, and `running_overrides` which options were set at its start; `release` lets others
+write what one of them owns.
 Data: `publish`, `publish_file`, `publish_lines` and `Publisher` append records, `read` and `read_batches`
 read rows, `categories` lists.
 Upkeep: `upkeep` looks after the log of a home, `drop_category` and `drop_application` remove for good.

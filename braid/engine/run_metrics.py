@@ -101,7 +101,7 @@ class StageMetrics:
             self._totals.save()
 
     def _add(self, counted: Counted, progress: Progress | None) -> MicroBatch:
-        if progress is not None and self.counted_by_spark:
+        if progress is not None and self.counted_by_spark and not counted.counts.files_in:
             counts, arrived = counted.counts, counted.counts.rows_in
             rows = max(progress.rows, arrived)
             counted = replace(counted, counts=replace(counts, rows_in=rows, filtered=rows - arrived))

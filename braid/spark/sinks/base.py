@@ -111,7 +111,12 @@ class NotedWriter(DataSourceStreamArrowWriter, Generic[Config]):
             letters = dead_letters.write(category, batch).to_json()
         counts = merge(notes.counts)
         counts.dead = notes.reasons()
-        counts.rows_in, counts.refused = notes.rows, notes.dropped
+        counts.refused = notes.dropped
+        if counts.files_in:
+            # Who read the files has counted, in a row per file; a filter may have left rows out since.
+            counts.filtered = counts.rows_in - (notes.rows - counts.files_in)
+        else:
+            counts.rows_in = notes.rows
         counts.task_ms = [round((time.perf_counter() - started) * 1000)]
         return Written([*stored, *notes.files], letters, counts)
 
