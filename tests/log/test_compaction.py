@@ -6,6 +6,7 @@ import contextlib
 import copy
 import gc
 import random
+import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -281,6 +282,21 @@ def test_statistics_tell_what_there_is(category):
     assert (later.files, later.segments) == (3, 1)
     assert later.bytes == sum(f.size for f in category.storage.files())
     assert replace(later, files=7, segments=0, bytes=found.bytes) == found
+
+
+def test_the_log_of_an_old_home_is_compacted(memory_path):
+    """Commits of version 0.1.0 have other origins, and files without some of today's columns."""
+    archive = Path(__file__).parents[1] / "golden" / "v1" / "home.tar.gz"
+    with tarfile.open(archive) as home:
+        home.extractall(memory_path, filter="data")
+    old = Log(next(memory_path.rglob("log")))
+    compacted = 0
+    for name in old.categories():
+        category = old.open(name)
+        before = {n: told(category.reader(), n) for n in range(category.first, category.latest() + 1)}
+        compacted += category.compact(replace(EAGER, min_commits=1), 2**62).commits
+        assert {n: told(old.open(name).reader(), n) for n in before} == before
+    assert compacted > 5
 
 
 # -- the plan ---------------------------------------------------------------------------------------
