@@ -130,17 +130,21 @@ class BlockStore:
             return {name: values.take(place) for name, values in found.items()}
         if not len(rows):
             return {name: pa.nulls(0, self._schema.field(name).type) for name in names}
-        segment = np.searchsorted(self._edges, rows, side="right") - 1
         order = None
-        if np.any(segment[1:] < segment[:-1]):
+        if len(self._segments) > 1 and np.any(rows[1:] < rows[:-1]):
+            segment = np.searchsorted(self._edges, rows, side="right")
             order = np.argsort(segment, kind="stable")
-            segment, rows = segment[order], rows[order]
-        cuts = [0, *(np.flatnonzero(segment[1:] != segment[:-1]) + 1).tolist(), len(rows)]
+            rows = rows[order]
+            cuts = np.cumsum(np.bincount(segment, minlength=len(self._edges)))
+        elif len(self._segments) > 1:
+            cuts = np.searchsorted(rows, self._edges)
+        else:
+            cuts = np.array([0, len(rows)])
         parts = []
-        for begin, end in pairwise(cuts):
-            number = int(segment[begin])
-            batch, index = self._segments[number].rows, pa.array(rows[begin:end] - self._edges[number])
-            parts.append([batch.column(name).take(index) for name in names])
+        for number, (begin, end) in enumerate(pairwise(cuts)):
+            if end > begin:
+                batch, index = self._segments[number].rows, pa.array(rows[begin:end] - self._edges[number])
+                parts.append([batch.column(name).take(index) for name in names])
         values = [some[0] if len(some) == 1 else pa.concat_arrays(some) for some in zip(*parts, strict=True)]
         if order is not None:
             back = np.empty_like(order)
@@ -176,6 +180,13 @@ class BlockStore:
         if self._origin is None:
             return self.starts[block] + row
         return np.searchsorted(self._origin, (np.cumsum(self._sizes) - self._sizes)[block] + row)
+
+    def count(self, rows: Ints) -> Ints:
+        """How many of some rows are in each block."""
+        if len(rows) > self.blocks:
+            return np.diff(np.searchsorted(np.sort(rows), self.starts))
+        block = np.searchsorted(self.starts, rows, side="right") - 1
+        return np.bincount(block, minlength=self.blocks)
 
     def span(self, blocks: Ints) -> Ints:
         """Numbers of all rows of some blocks, which are given by their indexes."""

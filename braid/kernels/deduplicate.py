@@ -162,15 +162,14 @@ class DeduplicateShard:
         for flag, minima in self._minima.items():
             minima.extend(np.where(flags == flag, times, MAX_TIME))
             self._counts[flag] += int(np.count_nonzero(flags == flag))
-        here = self._store.locate(first + np.flatnonzero(flags != GONE))[0]
-        self._held += np.bincount(here, minlength=len(self._held))
+        self._held += self._store.count(first + np.flatnonzero(flags != GONE))
         kept = first + np.flatnonzero(flags == KEPT)
         self._index(kept)
 
     def _change(self, rows: Ints, before: int, after: int) -> None:
         """Rows with one flag get another."""
         self._flags[rows] = after
-        blocks = np.bincount(self._store.locate(rows)[0], minlength=len(self._held))
+        blocks = self._store.count(rows)
         if before in self._counts:
             self._counts[before] -= len(rows)
             self._held -= blocks
@@ -189,13 +188,7 @@ class DeduplicateShard:
 
     def _passed(self, flag: int, limit: int) -> Ints:
         """Rows with a flag whose time is before the limit, ascending; they are to lose it."""
-        minima = self._minima[flag]
-        pages = minima.below(limit)
-        rows = minima.rows_of(pages)
-        times, here = self._times[rows], self._flags[rows] == flag
-        passed = here & (times < limit)
-        minima.renew(pages, rows, times, ~here | passed)
-        return np.compress(passed, rows)
+        return self._minima[flag].below(limit, self._times, lambda where: self._flags[where] != flag)
 
     def _reached(self) -> int:
         """How far the stream has come; at its end, its latest kept row: it may hide what follows a drain."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from braid.core.times import MAX_TIME
@@ -9,6 +11,9 @@ from braid.kernels.arrays import Ints, Mask, extended, spans
 
 PAGE = 256
 """Rows per page."""
+
+Where = slice | Ints
+"""Some rows, in any form that picks them from an array."""
 
 
 class Minima:
@@ -32,19 +37,41 @@ class Minima:
         """Take the values of some rows in that were not there before."""
         np.minimum.at(self._least, rows // PAGE, values)
 
-    def below(self, limit: int) -> Ints:
-        """Pages that may have rows below a limit."""
-        return np.flatnonzero(self._least < limit)
+    def below(self, limit: int, values: Ints, gone: Callable[[Where], Mask]) -> Ints:
+        """Rows below a limit that have not gone, ascending; they are to go now.
 
-    def rows_of(self, pages: Ints) -> Ints:
-        """Row numbers of ascending pages."""
+        `values` are those of all rows, and `gone` tells which of some rows have gone.
+        """
+        pages = np.flatnonzero(self._least < limit)
+        if not len(pages):
+            return pages
+        first, last = int(pages[0]), int(pages[-1])
+        where: Where
+        if 2 * len(pages) > last - first:
+            # Nearly all pages in between: a slice of all of them is faster to look at.
+            pages = np.arange(first, last + 1)
+            where = slice(first * PAGE, min((last + 1) * PAGE, self._rows))
+        else:
+            where = self._rows_of(pages)
+        found, out = values[where], gone(where)
+        leaving = ~out & (found < limit)
+        self._set(pages, found, out | leaving)
+        if isinstance(where, slice):
+            return np.flatnonzero(leaving) + first * PAGE
+        return np.compress(leaving, where)
+
+    def renew(self, pages: Ints, values: Ints, gone: Callable[[Where], Mask]) -> None:
+        """Look again at ascending pages of which rows have gone."""
+        rows = self._rows_of(pages)
+        self._set(pages, values[rows], gone(rows))
+
+    def _rows_of(self, pages: Ints) -> Ints:
         return spans(pages * PAGE, np.minimum((pages + 1) * PAGE, self._rows))
 
-    def renew(self, pages: Ints, rows: Ints, values: Ints, gone: Mask) -> None:
-        """Look at pages again: `rows` are theirs, with values, and whether each has gone."""
-        if len(pages):
-            found = np.where(gone, MAX_TIME, values)
-            self._least[pages] = np.minimum.reduceat(found, np.searchsorted(rows, pages * PAGE))
+    def _set(self, pages: Ints, values: Ints, gone: Mask) -> None:
+        # Only the last of all pages may be shorter than the others.
+        found = np.where(gone, MAX_TIME, values)
+        self._least[pages] = np.minimum.reduceat(found, np.arange(len(pages)) * PAGE)
 
     def least(self) -> int:
         """The least value of all pages; `MAX_TIME` if there is none."""

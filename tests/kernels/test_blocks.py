@@ -129,10 +129,12 @@ def test_minima_find_every_row_below_a_limit(seed: int) -> None:
         minima.extend(more)
         values, gone = np.append(values, more), np.append(gone, np.zeros(len(more), np.bool_))
         limit = int(rng.integers(0, 1000))
-        pages = minima.below(limit)
-        rows = minima.rows_of(pages)
-        leaving = rows[~gone[rows] & (values[rows] < limit)]
+        leaving = minima.below(limit, values, gone.__getitem__)
         assert leaving.tolist() == np.flatnonzero(~gone & (values < limit)).tolist()
         gone[leaving] = True
-        minima.renew(pages, rows, values[rows], gone[rows])
+        assert minima.least() == int(values[~gone].min(initial=MAX_TIME))
+        other = np.flatnonzero(~gone & (rng.random(len(values)) < 0.1))
+        gone[other] = True
+        if len(other):
+            minima.renew(np.unique(other // PAGE), values, gone.__getitem__)
         assert minima.least() == int(values[~gone].min(initial=MAX_TIME))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import zlib
+
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,3 +56,23 @@ def test_damage_and_foreign_versions_are_refused() -> None:
     data[20] ^= 1
     with pytest.raises(StateError, match="checksum"):
         decode(bytes(data))
+
+
+def test_ranges_in_the_header_are_still_read() -> None:
+    """What `BRS2` and, of joins only, `BRJ1` looked like."""
+    plane = pa.compress(np.packbits([0, 1, 1, 0, 1]).tobytes(), codec="zstd", asbytes=True)
+    left = {"ranges": [[3, 0, 1], [5, 2, 2]], "rows": 5, "bits": {"0": [0, len(plane), 1]}, "floor": 7}
+    right = {"ranges": [], "rows": 0, "bits": {}, "floor": 9, "last": [4, 1]}
+    shared = {"wall_time": 11, "choices": {}}
+    inputs = {"left": {**left, "last": None}, "right": right}
+    for magic, header in (
+        (b"BRS2", {"inputs": inputs, "times": {"left": 1, "right": 2}, **shared}),
+        (b"BRJ1", {**inputs, "left_time": 1, "right_time": 2, **shared}),
+    ):
+        head = json.dumps(header).encode()
+        body = len(head).to_bytes(4, "little") + head + plane
+        state = decode(magic + zlib.crc32(body).to_bytes(4, "little") + body)
+        assert state.inputs["left"].blocks == ((3, 0), (3, 1), (5, 2))
+        assert state.inputs["left"].flags.tolist() == [0, 1, 1, 0, 1]
+        assert (state.inputs["right"].floor, state.inputs["right"].last) == (9, Position(4, 1))
+        assert (state.times, state.wall_time) == ({"left": 1, "right": 2}, 11)

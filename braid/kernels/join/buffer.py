@@ -18,7 +18,7 @@ from braid.kernels.join.pairs import near
 from braid.kernels.join.parse import Parsed, parse
 from braid.kernels.join.runs import Run, add_run, merge, probe
 from braid.kernels.join.spec import JoinSpec
-from braid.kernels.minima import PAGE, Minima
+from braid.kernels.minima import PAGE, Minima, Where
 from braid.kernels.state import InputState
 
 MATCHED = 1
@@ -171,19 +171,14 @@ class Buffer:
     def cross(self, floor: int) -> Ints:
         """Raise the floor; the rows that leave by it, ascending, which are to be retired."""
         self.floor = max(floor, self.floor)
-        pages = self._minima.below(self.floor)
-        rows = self._minima.rows_of(pages)
-        times, live = self.times[rows], self.flags[rows] & GONE == 0
-        leaving = live & (times < self.floor)
-        self._minima.renew(pages, rows, times, ~live | leaving)
-        return np.compress(leaving, rows)
+        return self._minima.below(self.floor, self.times, self._gone)
 
     def retire(self, rows: Ints) -> None:
         """Rows that were live take no further part."""
         if len(rows):
             self.flags[rows] = GONE
             self.live -= len(rows)
-            self._held -= np.bincount(self.store.locate(rows)[0], minlength=len(self._held))
+            self._held -= self.store.count(rows)
             if self._carried:
                 self._left.append(rows)
 
@@ -201,8 +196,7 @@ class Buffer:
         if self._left:
             pages = np.unique(np.concatenate(self._left) // PAGE)
             for values, minima in self._carried.values():
-                rows = minima.rows_of(pages)
-                minima.renew(pages, rows, values[rows], self.flags[rows] & GONE > 0)
+                minima.renew(pages, values, self._gone)
             self._left.clear()
         found = self._carried[column].minima.least()
         return None if found == MAX_TIME else found
@@ -248,6 +242,10 @@ class Buffer:
         room = self.live // REMEMBERED
         if len(times) > room:
             self.memory = int(np.partition(times, len(times) - room - 1)[len(times) - room - 1]) + 1
+
+    def _gone(self, where: Where) -> Mask:
+        gone: Mask = self.flags[where] & GONE > 0
+        return gone
 
     def _worth(self, rows: Ints) -> Mask:
         """Which rows are live, or to be remembered."""
