@@ -54,7 +54,9 @@ PROCESS = Cause(
         "Connection reset",
         "SocketException: Broken pipe",
         "IOException: Broken pipe",
+        # The end of a stream, which Java has no words for.
         "java.io.EOFException",
+        "terminated with exception:  SQLSTATE",
     ),
     tries=5,
     least=0.0,
