@@ -91,15 +91,15 @@ def invalid_sql(time: str, now: str, max_future: int) -> str:
     max_future
         As for `classify`.
 
-    Spark writes constant numbers into the code that it generates. With a clock in it, the code would be
-    compiled anew for every micro-batch, and mostly be run by Java's interpreter. Constant arrays are only
-    referred to, so the clock is put into one, and taken out at a place that Spark cannot know to be 0.
+    Spark writes the clock into the code that it generates, which it would compile anew for every micro-batch,
+    and most of which Java's interpreter would run. So the clock is compared by `zip_with`, for which Spark
+    generates no code.
     """
-    clock = f"array({now})[pmod({time}, 1)]"
+    future = f"zip_with(array({time}), array({now}), (at, clock) -> at > clock + {max_future})[0]"
     tests = {
         Validity.NULL: f"{time} IS NULL",
         Validity.RANGE: f"{time} < {YEAR_1} OR {time} > {YEAR_9999_END}",
-        Validity.FUTURE: f"{time} > {clock} + {max_future}",
+        Validity.FUTURE: future,
     }
     return "CASE " + " ".join(f"WHEN {tests[kind]} THEN '{kind.words}'" for kind in sorted(tests)) + " END"
 

@@ -45,7 +45,9 @@ def parse_json(
         F.from_json("value", f"{fields}, {_CORRUPT} string", options).alias("p"),
     )
     # Spark reads the first object of an array, and nothing of what follows an object: both would lose data.
-    whole = F.col(RAW).rlike(r"^\s*\{[\s\S]*\}\s*$") & F.col("p").isNotNull()
+    # The first and last characters tell of most records, where the pattern would look at every character.
+    braced = F.col(RAW).startswith("{") & F.col(RAW).endswith("}")
+    whole = (braced | F.col(RAW).rlike(r"^\s*\{[\s\S]*\}\s*$")) & F.col("p").isNotNull()
     closed_before = F.instr(RAW, "}") < F.length(F.rtrim(RAW))
     doubtful = F.col(f"p.{_CORRUPT}").isNotNull() | closed_before
     malformed = ~F.coalesce(whole, F.lit(False)) | (doubtful & ~_one_value(F.col(RAW)))

@@ -13,7 +13,6 @@ from braid.core.columns import FILE_CLOCK, FILE_PATH, NOTE, TIME
 from braid.core.config import AppConfig
 from braid.core.times import FAR, MAX_TIME, MIN_TIME, YEAR_1, YEAR_9999_END
 from braid.engine.notes import SEPARATOR
-from braid.eventtime.validity import invalid_sql
 from braid.plan.kinds.slicer import JoinInput
 from braid.plan.stages.base import Projection
 from braid.spark.slicers.arrow_files import ArrowSlicer
@@ -70,18 +69,3 @@ def _detail(note: str | None) -> str | None:
     _, reason, detail, _ = note.split(SEPARATOR, 3)
     assert reason == "invalid_time"
     return detail
-
-
-@pytest.mark.spark
-def test_generated_code_is_the_same_whatever_the_clock_says(spark) -> None:  # type: ignore[no-untyped-def]
-    session = spark.newSession()
-    session.conf.set("spark.sql.codegen.wholeStage", "true")
-
-    def code(now: int) -> str:
-        why = invalid_sql("t", f"CAST({now} AS BIGINT)", MAX_FUTURE)
-        text = session.sql(
-            f"EXPLAIN CODEGEN SELECT {why} AS why FROM (SELECT id AS t FROM range(9))"
-        ).collect()
-        return str(text[0][0]).partition("Generated code:")[2]
-
-    assert code(1_700_000_000_000_000) == code(1_700_000_000_000_001) != ""
