@@ -247,7 +247,8 @@ def _batch(event: Mapping[str, object]) -> Batch:
     assert isinstance(phases, dict)
     return Batch(
         float(str(event["at"])),
-        float(phases.get("triggerExecution", 0)),
+        # Sources wait for something to read, and for the time to read it.
+        float(phases.get("triggerExecution", 0)) - float(phases.get("latestOffset", 0)),
         float(str(event["join_ms"])),
         int(str(event["pending"])),
     )

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
 from braid.core.errors import ConfigError
-from braid.core.times import DAY, FOREVER, HOUR, MINUTE
+from braid.core.times import DAY, FOREVER, HOUR, MINUTE, SECOND
 
 _UNITS = {
     "microsecond": 1,
@@ -134,7 +134,15 @@ class AppConfig(BaseModel):
         "application has still to read stays for longer.",
     )
     dead_letter_retention: Age = Field(30 * DAY, ge=0, description="How long dead letters are kept.")
-    trigger: Duration = Field(0, ge=0, description="Least time between micro-batches; 0 is back to back.")
+    latency: Duration = Field(
+        SECOND,
+        ge=0,
+        description="Time within which results are to follow the rows they come from. Inputs are read as "
+        "seldom as that allows, and back to back under backlog, or always with 0.",
+    )
+    trigger: Duration = Field(
+        0, ge=0, description="If given, a fixed least time between micro-batches instead of `latency`."
+    )
 
 
 def is_duration(option: str) -> bool:

@@ -28,6 +28,7 @@ class InputLog:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._times = lru_cache(1024)(lambda number: chunk_times(reader.commit(number)))
+        self._latest = reader.first - 1
 
     def before_first(self) -> Position:
         """Before the oldest chunk that retention has left."""
@@ -36,11 +37,15 @@ class InputLog:
 
     def records(self, after: Position) -> Iterator[ChunkTimes]:
         """Chunk records that follow a position, read as they are asked for."""
-        latest = self._reader.latest()
-        for number in range(max(after.commit, self._reader.first), latest + 1):
+        self._latest = self._reader.latest()
+        for number in range(max(after.commit, self._reader.first), self._latest + 1):
             for chunk in self._times(number):
                 if chunk.position > after:
                     yield chunk
+
+    def grown(self) -> bool:
+        """Whether there is a commit that nobody has asked for yet."""
+        return self._reader.grown(self._latest)
 
     def more(self, after: Position) -> bool:
         """Whether anything follows a position."""

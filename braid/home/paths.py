@@ -126,6 +126,11 @@ class AppHome:
         """The options of the last run, as JSON."""
         return self.root / "options.json"
 
+    @property
+    def cadence_file(self) -> Path:
+        """How often the stages are to run, as the driver tells their sources."""
+        return self.root / "control" / "cadence.json"
+
     def control_file(self, stage: str, what: str) -> Path:
         """A small file by which the driver and a stage's source, in processes of their own, talk."""
         return self.root / "control" / f"{check_name(stage, 'stage')}.{what}.json"

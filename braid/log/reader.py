@@ -62,6 +62,10 @@ class Reader:
         self._let_go()
         return latest
 
+    def grown(self, after: int) -> bool:
+        """Whether a commit follows `after`, in one look at the log, where `latest` takes several."""
+        return self.category.storage.exists(commit_path(after + 1))
+
     def commit(self, commit: int) -> Commit:
         """A commit by number, its record verified."""
         return self._commits.get(commit, lambda: self._whole(lambda: self._load(commit)))

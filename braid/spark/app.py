@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from types import TracebackType
 
@@ -20,6 +20,7 @@ from braid.core.errors import RunError
 from braid.core.logging import Log, log_to_file
 from braid.core.threads import Threads, spawn, within
 from braid.core.times import DAY
+from braid.engine.cadence import Cadences
 from braid.engine.needs import RunNeeds
 from braid.engine.ownership import check_inputs, check_outputs
 from braid.engine.run_metrics import Progress, RunStatus, StageMetrics
@@ -140,6 +141,7 @@ class Application:
         }
         self._needs = RunNeeds(self.home, plan)
         self._status = RunStatus(self.home)
+        self._cadences = self._cadence()
         self._error: BaseException | None = None
         self._threads = Threads(self.home.name, self.fail)
         self._begun = threading.Event()
@@ -242,6 +244,10 @@ class Application:
 
     def process_available(self) -> None:
         """Wait until everything that is in the inputs now has gone through all stages that can take it."""
+        with nullcontext() if self._cadences is None else self._cadences.hurried():
+            self._process_available()
+
+    def _process_available(self) -> None:
         for stage in self.plan.stages:
             try:
                 self._queries[stage.name].process_available()
@@ -282,6 +288,13 @@ class Application:
     def _waits(self, stage: Stage) -> bool:
         """Whether a stage starts when those before it are done: in a drain, what it looks up comes first."""
         return self._drain and reads_kept(self.plan, stage)
+
+    def _cadence(self) -> Cadences | None:
+        """What lets sources wait, unless they are to read all there is, or Spark waits for them."""
+        if self._drain or self._options.trigger:
+            return None
+        feeds = {stage.name: [one.name for one in upstream(self.plan, stage)] for stage in self.plan.stages}
+        return Cadences(self.home.cadence_file, self._options.latency, feeds)
 
     def _build_queries(self, launcher: Launcher) -> None:
         """Build what reads inputs side by side, then what needs categories and tables of others, in order."""
@@ -342,6 +355,8 @@ class Application:
             for metrics in self._metrics.values():
                 metrics.begin()
             self._status.write(self._metrics)
+            if self._cadences is not None:
+                self._cadences.tell()
         except OSError as error:
             raise _unwritable(error) from error
         self._on_phase("starting Spark" if self._own else "opening the session")
@@ -380,7 +395,8 @@ class Application:
         with self._opening:
             if not self._over:
                 self._session, self._jvm = session, Jvm.of(session)
-                return Launcher(session, self.home, self.plan, self._options)
+                cadence = None if self._cadences is None else str(self.home.cadence_file)
+                return Launcher(session, self.home, self.plan, self._options, cadence)
         if self._own:
             close_session(session, _STOP_SECONDS)
         raise RunError("the application was stopped while Spark started")
@@ -427,6 +443,9 @@ class Application:
             )
             done = self._metrics[name].take(reported)
             changed = changed or bool(done)
+            if self._cadences is not None:
+                for one in done:
+                    self._cadences.took(name, one.duration_ms)
             if self._on_progress is not None and self._error is None:
                 for one in done:
                     self._on_progress(one)
@@ -445,6 +464,8 @@ class Application:
             status = self._status.write(self._metrics)
             if self._options.idle == "wait":
                 self._silences.tell(status.stages)
+            if self._cadences is not None:
+                self._cadences.tell()
 
     def _note_needs(self, query: str, progress: StreamingQueryProgress, done: MicroBatch | None) -> None:
         """Note what a micro-batch, if it was one, has left for the log to keep."""

@@ -17,6 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from braid.core.columns import NOTE
 from braid.core.config import AppConfig
+from braid.core.connectors import SourceKind
 from braid.core.errors import ConfigError
 from braid.core.owner import Owner
 from braid.engine import dead_letters
@@ -97,6 +98,8 @@ class Launcher:
         What to run.
     options
         The application's options.
+    cadence_file
+        Where sources learn how often to run; None if they are not to wait.
     built
         Stages that are ready to start.
     """
@@ -105,6 +108,7 @@ class Launcher:
     home: AppHome
     plan: Plan
     options: AppConfig
+    cadence_file: str | None = None
     built: dict[str, tuple[DataFrame, SinkConfig]] = field(default_factory=dict)
 
     @property
@@ -116,6 +120,9 @@ class Launcher:
         """Register sources and sinks, and make the category of dead letters."""
         for source in (CategorySource, StepSource, BlockSink, TableSink, LookupTableSink):
             self.session.dataSource.register(source)
+        if self.cadence_file is not None:
+            # Sources wait before they say that there is nothing; Spark need not wait as well.
+            self.session.conf.set("spark.sql.streaming.pollingDelay", "10ms")
         dead_letters.create(self.log, self.home.dead_letter)
 
     def start(self, stage: Stage, *, available_now: bool = False) -> StreamingQuery:
@@ -138,7 +145,7 @@ class Launcher:
         if isinstance(target, LookupTarget):
             frame = frame.select(*(f"`{name}`" for name in (*target.columns, NOTE)))
         writer = frame.writeStream.format(_SINKS[type(target)].name()).option("config", config.to_json())
-        return self._run(writer, stage.name, available_now)
+        return self._run(writer, stage.name, None if available_now else self._interval(stage))
 
     def relayed(self, stage: Stage) -> bool:
         """Whether a stage's sink has no commits, so that its rows are relayed from a category."""
@@ -148,17 +155,31 @@ class Launcher:
         """Start what passes a stage's rows on to its sink."""
         with activated(self.session):
             category = self.log.open(category_of(self.plan.application, stage))
-            inputs = Inputs(self.session, self.home.home.log_root, self.options.batch_rows)
-            frame = inputs.category(category, category.schema.names)
-            return self._run(relay(frame, stage.sink, show), relay_name(stage), available_now=False)
+            inputs = Inputs(
+                self.session,
+                self.home.home.log_root,
+                self.options.batch_rows,
+                cadence_file=self.cadence_file,
+            )
+            frame = inputs.category(category, category.schema.names, internal=True)
+            return self._run(relay(frame, stage.sink, show), relay_name(stage), self.options.trigger)
 
-    def _run(self, writer: DataStreamWriter, name: str, available_now: bool) -> StreamingQuery:
+    def _interval(self, stage: Stage) -> int:
+        """Least microseconds between micro-batches of a stage, as far as its source does not decide that."""
+        decides = not isinstance(stage, SlicerStage) or stage.source.kind is SourceKind.SCRIBE
+        if self.cadence_file is None or decides:
+            return self.options.trigger
+        # Spark's own sources do not wait. Half of the objective leaves as much for what follows.
+        return self.options.latency // 2
+
+    def _run(self, writer: DataStreamWriter, name: str, interval: int | None) -> StreamingQuery:
+        """Start a query; without an interval it ends by itself once it has read what is there."""
         writer = writer.queryName(f"{self.plan.application}.{name}")
         writer = writer.option("checkpointLocation", str(self.home.checkpoint(name)))
-        if available_now:
+        if interval is None:
             writer = writer.trigger(availableNow=True)
-        elif self.options.trigger:
-            writer = writer.trigger(processingTime=f"{self.options.trigger} microseconds")
+        elif interval:
+            writer = writer.trigger(processingTime=f"{interval} microseconds")
         # Every query has a pool of its own, so that a long micro-batch of one does not hold up the others.
         context = self.session.sparkContext
         context.setLocalProperty("spark.scheduler.pool", name)
@@ -172,7 +193,9 @@ class Launcher:
     def _slice(self, stage: SlicerStage) -> tuple[DataFrame, SinkConfig]:
         marks = SlicerWatermarks(stage.source.name, stage.watermarks) if stage.watermarks else None
         read_file = self._read_file(stage)
-        inputs = Inputs(self.session, self.home.home.log_root, self.options.batch_rows, read_file)
+        inputs = Inputs(
+            self.session, self.home.home.log_root, self.options.batch_rows, read_file, self.cadence_file
+        )
         plan = stage.operation(self.plan, self.options, Facts())
         frame = slice_rows(stage, inputs, plan.required, self.options, str(self.home.home.root))
         config = self._sink(stage, frame.schema, marks)
@@ -256,6 +279,7 @@ class Launcher:
                 for name, holders in plan.held_by.items()
             },
             buffered_file=self._buffered_file(stage, plan),
+            cadence_file=self.cadence_file,
         )
 
     def _buffered_file(self, stage: Stage, plan: Stepping) -> str | None:

@@ -13,10 +13,12 @@ from pyspark.sql.types import StructType
 
 from braid.core.json_values import Json
 from braid.core.positions import ChunkRange, Position, positions_in, ranges_of
+from braid.engine.cadence import Due
 from braid.engine.offsets import ReadOffset
 from braid.home.control import ReadUpTo
 from braid.log.reader import Reader
 from braid.log.shared import reader
+from braid.spark.sources.waiting import Waiting
 
 SOURCE = "source"
 """What the one input of a slicer is called."""
@@ -27,9 +29,10 @@ COMMITS_AT_ONCE = 1000
 class CategorySource(DataSource):
     """Reads a category.
 
-    Options: `root` of the log, `category`, `max_rows` per micro-batch, `tasks` to read with, and `read_file`,
-    where to say how far a micro-batch reads, if its sink needs it. The schema that the caller gives names the
-    columns to read.
+    Options: `root` of the log, `category`, `max_rows` per micro-batch, `tasks` to read with; `read_file`,
+    where to say how far a micro-batch reads, if its sink needs it; `cadence_file`, where the driver says how
+    often to run, if it does; `internal`, whether another stage of the application writes the category. The
+    schema that the caller gives names the columns to read.
     """
 
     @classmethod
@@ -46,6 +49,8 @@ class CategorySource(DataSource):
             int(self.options["max_rows"]),
             int(self.options["tasks"]),
             self.options.get("read_file"),
+            Waiting(self.options.get("cadence_file")),
+            paced=self.options.get("internal") != "true",
         )
 
 
@@ -67,6 +72,9 @@ class CategoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         max_rows: int,
         tasks: int,
         read_file: str | None = None,
+        waiting: Waiting | None = None,
+        *,
+        paced: bool = True,
     ) -> None:
         self._root = root
         self._category = category
@@ -74,6 +82,9 @@ class CategoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._max_rows = max_rows
         self._tasks = tasks
         self._read_file = read_file
+        self._waiting = waiting or Waiting(None)
+        self._paced = paced
+        self._limited = False
         self._end: int | None = None
 
     def initialOffset(self) -> dict[str, Json]:  # noqa: N802
@@ -87,10 +98,26 @@ class CategoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Json], limit: ReadLimit) -> dict[str, Json]:  # noqa: N802
         """As far as the row budget goes, but at least one chunk; `start` itself if there is nothing new."""
         before = ReadOffset.from_json(start).next
+        if self._wait(before) is Due.LATER:
+            return start
         following = self._following(before)
-        return start if following == before else ReadOffset(following).to_json()
+        if following == before:
+            return start
+        self._waiting.began()
+        return ReadOffset(following).to_json()
+
+    def _wait(self, start: Position) -> Due:
+        """Wait until it is time to read, unless the last micro-batch has left something."""
+        if self._limited:
+            return Due.NOW
+
+        def fresh() -> bool:
+            return self._reader().grown(start.commit - 1)
+
+        return self._waiting.input(fresh) if self._paced else self._waiting.operator(lambda: [fresh()])
 
     def _following(self, start: Position) -> Position:
+        self._limited = False
         rows = 0
         following = start
         for record in self._reader().poll(start.commit - 1, COMMITS_AT_ONCE):
@@ -98,6 +125,7 @@ class CategoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 break
             for part in record.chunks[following.chunk :]:
                 if rows and rows + part.rows > self._max_rows:
+                    self._limited = True
                     return Position(record.id, part.index)
                 rows += part.rows
             following = Position(record.id + 1, 0)

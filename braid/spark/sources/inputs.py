@@ -46,6 +46,8 @@ class Inputs:
         Most rows that a micro-batch takes from a category.
     read_file
         Where the source of a category says how far a micro-batch reads, if the sink needs it.
+    cadence_file
+        Where the driver says how often to run, if it does.
     tables
         Folders of Parquet files that have been looked at.
     """
@@ -54,6 +56,7 @@ class Inputs:
     root: str
     max_rows: int
     read_file: str | None = None
+    cadence_file: str | None = None
     tables: dict[str, DataFrame] = field(default_factory=dict)
 
     def open(self, source: Source, required: Sequence[str]) -> DataFrame:
@@ -65,8 +68,8 @@ class Inputs:
             return parse_json(frame, source.columns, required, source.time_unit, source.time)
         return self._files(source, required)
 
-    def category(self, category: Category, columns: Sequence[str]) -> DataFrame:
-        """Columns of a category as they are stored."""
+    def category(self, category: Category, columns: Sequence[str], *, internal: bool) -> DataFrame:
+        """Columns of a category as they are stored; `internal` if a stage of the application writes it."""
         schema = StructType([spark_schema(category.schema)[name] for name in columns])
         reader = (
             self.session.readStream.format(CategorySource.name())
@@ -75,8 +78,12 @@ class Inputs:
             .option("category", category.name)
             .option("max_rows", self.max_rows)
             .option("tasks", self.session.sparkContext.defaultParallelism)
+            .option("internal", internal)
         )
-        return (reader if self.read_file is None else reader.option("read_file", self.read_file)).load()
+        for name, path in (("read_file", self.read_file), ("cadence_file", self.cadence_file)):
+            if path is not None:
+                reader = reader.option(name, path)
+        return reader.load()
 
     def parquet_schema(self, source: Source) -> pa.Schema | None:
         """The declared columns of Parquet files as they are stored; None for other sources and layouts."""
@@ -101,7 +108,7 @@ class Inputs:
     def _scribe(self, source: Source, required: Sequence[str]) -> DataFrame:
         category = Log(self.root).open(source.name)
         if category.raw:
-            frame = self.category(category, [RAW_COLUMN])
+            frame = self.category(category, [RAW_COLUMN], internal=source.internal)
             return parse_json(frame, source.columns, required, source.time_unit, source.time)
         names = [column.name for column in source.columns]
         unknown = [name for name in names if name not in category.schema.names]
@@ -111,7 +118,8 @@ class Inputs:
                 where=f"category {source.name}",
                 hint=f"existing columns: {', '.join(category.schema.names)}",
             )
-        return parse_typed(self.category(category, names), source.columns, source.time_unit, source.time)
+        frame = self.category(category, names, internal=source.internal)
+        return parse_typed(frame, source.columns, source.time_unit, source.time)
 
     def _files(self, source: Source, required: Sequence[str]) -> DataFrame:
         reader = self._file_reader(source)

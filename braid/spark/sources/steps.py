@@ -19,12 +19,14 @@ from pyspark.sql.types import StructType
 from braid.core.json_values import Json
 from braid.core.times import SECOND, now_micros
 from braid.engine.admission import Admission, AdmissionConfig, Admitted, Facts
+from braid.engine.cadence import Due
 from braid.engine.inputs import InputLog
 from braid.engine.offsets import OperatorOffset
 from braid.home.buffered import read_buffered
 from braid.home.control import ReadUpTo
 from braid.home.pacing import Pacing
 from braid.log.shared import reader
+from braid.spark.sources.waiting import Waiting
 
 REFERENCES = "slot int, shard int, step string"
 """Reference rows: the state key of a shard, the shard, and the micro-batch as JSON."""
@@ -53,6 +55,8 @@ class StepSourceConfig:
         taken for idle. Only for inputs whose late rows would be lost.
     buffered_file
         Where the sink says how many rows the operator buffers, if that has a limit.
+    cadence_file
+        Where the driver says how often to run, if it does.
     """
 
     root: str
@@ -63,6 +67,7 @@ class StepSourceConfig:
     read_file: str | None = None
     held_files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     buffered_file: str | None = None
+    cadence_file: str | None = None
 
     def to_json(self) -> str:
         """The configuration as text."""
@@ -104,12 +109,20 @@ class Reference(InputPartition):
 class StepReader(DataSourceStreamReader):
     """Offsets hold everything that a decision depends on, so that a replayed micro-batch is the same one."""
 
-    def __init__(self, config: StepSourceConfig, clock: Callable[[], int] = now_micros) -> None:
+    def __init__(
+        self,
+        config: StepSourceConfig,
+        clock: Callable[[], int] = now_micros,
+        waiting: Waiting | None = None,
+    ) -> None:
         self._config = config
         self._clock = clock
         categories = config.admission.inputs.items()
         logs = {name: InputLog(reader(config.root, category)) for name, category in categories}
+        self._logs = tuple(logs.values())
         self._admission = Admission(config.admission, logs)
+        self._waiting = waiting or Waiting(config.cadence_file)
+        self._limited = False
         self._said: Pacing | None = None
         self._warm = False
 
@@ -123,12 +136,17 @@ class StepReader(DataSourceStreamReader):
 
     def latestOffset(self, start: dict[str, Json], limit: ReadLimit) -> dict[str, Json]:  # noqa: N802
         """What to admit next; `start` itself while there is nothing to do."""
+        at_once = self._limited or not self._warm
+        if not at_once and self._waiting.operator(self._fresh) is Due.LATER:
+            return start
         before = OperatorOffset.from_json(start)
         admitted = self._admission.next(before, self._clock(), self._facts())
         if admitted is None:
             return start
         self._tell(admitted)
+        self._limited = admitted.decision.limited
         if admitted.offset is not before:
+            self._waiting.began()
             self._warm = True
             return admitted.offset.to_json()
         if self._warm:
@@ -162,6 +180,10 @@ class StepReader(DataSourceStreamReader):
                 "step": pa.array([partition.step] * len(keys), pa.string()),
             }
         )
+
+    def _fresh(self) -> list[bool]:
+        """Of which inputs there is something that has not been looked at."""
+        return [log.grown() for log in self._logs]
 
     def _facts(self) -> Facts:
         """What the driver and the sinks have told."""

@@ -1,0 +1,89 @@
+"""Waiting in a source: until there is something to read, and until it is time to read it.
+
+Spark asks a source again and again whether there is anything new. Each time costs it about a millisecond of
+CPU time, whereas a look at the log costs a source some microseconds: so it is the source that waits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from braid.core.times import SECOND, now_micros
+from braid.engine.cadence import Due, input_due, operator_due
+from braid.home.cadence import AT_ONCE, Cadence
+
+
+class Waiting:
+    """Waits on behalf of a source.
+
+    Parameters
+    ----------
+    path
+        Where the driver tells the cadence; None if the source never waits.
+    clock, sleep
+        The wall clock in microseconds, and what passes time in seconds.
+    """
+
+    def __init__(
+        self,
+        path: str | None,
+        clock: Callable[[], int] = now_micros,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._path = None if path is None else Path(path)
+        self._clock = clock
+        self._sleep = sleep
+        self._version: tuple[int, int] | None = None
+        self._cadence = AT_ONCE
+        self._began = 0
+        self._since: int | None = None
+
+    def began(self) -> None:
+        """A micro-batch begins."""
+        self._began = self._clock()
+        self._since = None
+
+    def input(self, fresh: Callable[[], bool]) -> Due:
+        """Wait until an input of the application is due, or for as long as a source may."""
+        return self._wait(lambda now, told: input_due(fresh(), now, self._began, told))
+
+    def operator(self, fresh: Callable[[], Sequence[bool]]) -> Due:
+        """Wait until an operator is due, or for as long as a source may."""
+
+        def look(now: int, told: Cadence) -> Due:
+            found = fresh()
+            if not any(found):
+                self._since = None
+            elif self._since is None:
+                self._since = now
+            return operator_due(found, now, now if self._since is None else self._since, told)
+
+        return self._wait(look)
+
+    def _wait(self, look: Callable[[int, Cadence], Due]) -> Due:
+        began = self._clock()
+        while True:
+            now, told = self._clock(), self._told()
+            due = look(now, told)
+            if due is Due.NOW or now - began >= told.patience:
+                return due
+            self._sleep(told.look / SECOND)
+
+    def _told(self) -> Cadence:
+        """What the driver has told last."""
+        version = None if self._path is None else _version(self._path)
+        if version != self._version:
+            assert self._path is not None
+            self._version, self._cadence = version, Cadence.read(self._path) or AT_ONCE
+        return self._cadence
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    """What changes with a file that is replaced; None if there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_ino
