@@ -32,11 +32,14 @@ from braid.engine.blocks import LogBlocks
 from braid.kernels.join.operator import JoinOperator
 from braid.kernels.join.spec import JoinSpec, JoinType, OutputColumn
 from braid.log import Log, hash_rows, write_file
+from braid.log.compaction import CompactionConfig
 from braid.testing.runtime import LocalOperator
 
 START = 1_704_067_200 * SECOND
 WINDOW = 3 * MINUTE
 TAIL = 15 * MINUTE
+COMPACTED_EVERY = 10
+"""Simulated seconds between compactions, as upkeep does them inside a run."""
 SCHEMA = pa.schema(
     [
         (HASH, pa.int64()),
@@ -140,6 +143,10 @@ def run(root: str, options: argparse.Namespace) -> list[dict[str, float]]:
             busy += time.process_time() - start
             reads.blocks -= step.size * config.shards
             counted += [count for _, notes in results.values() for count in notes.counts]
+        if (number + 1) % (COMPACTED_EVERY * options.per_second) == 0:
+            for side in Side:
+                while categories[side].compact(CompactionConfig(), now):
+                    continue
         if (number + 1) % (60 * options.per_second) == 0:
             found.append(minute(len(found) + 1, counted, began, busy, reads, config.shards))
             found[-1]["elapsed_s"] = round(time.perf_counter() - opened, 1)
