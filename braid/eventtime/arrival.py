@@ -1,9 +1,10 @@
-"""The order of chunks that were written side by side, so that nobody knows in which order they arrived."""
+"""The order of the chunks of a commit, which tasks have written side by side."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Protocol
 
 from braid.eventtime.sketch import Distribution
@@ -23,6 +24,25 @@ class Times(Protocol):
     @property
     def sketch(self) -> bytes:
         """A serialised sketch of all."""
+
+
+class ChunkOrder(StrEnum):
+    """How the chunks of a commit are put in order."""
+
+    ARRIVAL = "arrival"
+    """As they were written: tasks have read one category, piece after piece, so that is the order of arrival.
+    Where disorder is bounded, no other order is as good: one row that breaks the promise moves no chunk."""
+    BOUNDS = "bounds"
+    """By their least and greatest time: the order of arrival is not known, but disorder is bounded."""
+    MEDIAN = "median"
+    """By their median time: nothing is known."""
+
+
+def in_order(order: ChunkOrder, chunks: Sequence[Times]) -> list[int]:
+    """Numbers of chunks in the order in which they are to be read."""
+    if order is ChunkOrder.ARRIVAL:
+        return list(range(len(chunks)))
+    return by_bounds(chunks) if order is ChunkOrder.BOUNDS else by_median(chunks)
 
 
 def by_median(chunks: Sequence[Times]) -> list[int]:

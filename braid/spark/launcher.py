@@ -359,7 +359,7 @@ class Launcher:
             category=category.name,
             chunk_rows=self.options.chunk_rows,
             watermarks=marks,
-            bounded=target.bounded,
+            order=target.order,
         )
 
     def _read_file(self, stage: Stage) -> str | None:

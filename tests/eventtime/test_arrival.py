@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from braid.eventtime.arrival import by_bounds, by_median
+from braid.eventtime.arrival import ChunkOrder, by_bounds, by_median, in_order
 from braid.eventtime.ordered import Ordered
 from braid.testing.streams import chunk_of
 
@@ -48,3 +48,11 @@ def test_medians_do_not_keep_to_a_bound_but_bear_with_wrong_clocks() -> None:
 def test_chunks_without_times_come_first() -> None:
     chunks = [chunk_of([1], 0), chunk_of([], 1, nulls=3)]
     assert by_bounds(chunks) == by_median(chunks) == [1, 0]
+
+
+def test_where_arrival_is_known_a_row_that_breaks_the_promise_makes_no_other_late() -> None:
+    chunks = [chunk_of(times, number) for number, times in enumerate(([0, 10], [20, 30], [-900, 50], [60]))]
+    assert in_order(ChunkOrder.ARRIVAL, chunks) == [0, 1, 2, 3]
+    assert late(chunks, 20) == 1
+    assert in_order(ChunkOrder.BOUNDS, chunks)[0] == 2
+    assert in_order(ChunkOrder.MEDIAN, chunks) == by_median(chunks)

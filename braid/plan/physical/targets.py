@@ -7,6 +7,7 @@ from pathlib import Path
 
 from braid.core.config import AppConfig, parse_duration
 from braid.core.errors import ConfigError
+from braid.eventtime.arrival import ChunkOrder
 from braid.plan.stages.base import Stage
 
 
@@ -24,15 +25,15 @@ class CategoryTarget:
         Columns whose times its commits say.
     relayed
         Whether a second query passes the rows on to the sink, which has no commits of its own.
-    bounded
-        Whether it is declared how far the rows are out of order.
+    order
+        How the chunks of a commit are put in order.
     """
 
     name: str
     shards: int
     time_columns: tuple[str, ...]
     relayed: bool = False
-    bounded: bool = False
+    order: ChunkOrder = ChunkOrder.MEDIAN
 
     @property
     def text(self) -> str:
@@ -123,8 +124,14 @@ def target_of(application: str, stage: Stage, options: AppConfig) -> Target:
         shards=options.shards if stage.hashed else 1,
         time_columns=stage.times(),
         relayed=sink.kind.connector.relayed,
-        bounded=stage.disorder is not None,
+        order=_order(stage),
     )
+
+
+def _order(stage: Stage) -> ChunkOrder:
+    if stage.disorder is None:
+        return ChunkOrder.MEDIAN
+    return ChunkOrder.ARRIVAL if stage.categories() else ChunkOrder.BOUNDS
 
 
 def relay_name(stage: Stage) -> str:

@@ -15,7 +15,7 @@ from braid.core.columns import TIME
 from braid.core.counters import Counters
 from braid.core.errors import LogError
 from braid.engine.output_watermarks import OutputWatermarks, read_watermarks
-from braid.eventtime.arrival import by_bounds, by_median
+from braid.eventtime.arrival import ChunkOrder, in_order
 from braid.log.log import Log
 from braid.log.records import FileEntry
 from braid.log.shared import fresh
@@ -40,8 +40,8 @@ class BlocksConfig(SinkConfig):
         Columns that are the same as another one, and are added to the rows before they are stored.
     slicer
         What an `ArrowSlicer` does with the files whose names come instead of rows.
-    bounded
-        Whether it is declared how far the rows are out of order.
+    order
+        How the chunks of a commit are put in order.
     """
 
     category: str
@@ -49,7 +49,7 @@ class BlocksConfig(SinkConfig):
     watermarks: OutputWatermarks | None = None
     copies: dict[str, str] = field(default_factory=dict)
     slicer: dict[str, object] | None = None
-    bounded: bool = False
+    order: str = ChunkOrder.MEDIAN
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -92,7 +92,7 @@ class BlockWriter(NotedWriter[BlocksConfig]):
         entries = [FileEntry.from_json(text) for text in stored]
         category = Log(config.root).open(config.category)
         marks = self._watermarks(counts)
-        won = category.publish(commit, entries, marks, order=_by_time(entries, bounded=config.bounded))
+        won = category.publish(commit, entries, marks, order=_by_time(entries, ChunkOrder(config.order)))
         if not won and commit >= category.first:
             there = category.reader().commit(commit)
             if not all(name.startswith(f"{config.stage}-") for name in there.files):
@@ -124,8 +124,8 @@ def _with_copies(batch: pa.RecordBatch, copies: Mapping[str, str]) -> pa.RecordB
     return batch
 
 
-def _by_time(entries: Sequence[FileEntry], *, bounded: bool) -> list[int] | None:
-    """The order of chunks by their event times; None for rows that no join reads.
+def _by_time(entries: Sequence[FileEntry], order: ChunkOrder) -> list[int] | None:
+    """The order of chunks; None for rows that no join reads.
 
     Spark packs files into tasks by size, and tasks run side by side, so that within a micro-batch the order
     of arrival is lost anyway. By time, a backlog comes to the join as a stream would, not as late rows.
@@ -133,8 +133,7 @@ def _by_time(entries: Sequence[FileEntry], *, bounded: bool) -> list[int] | None
     chunks = [chunk for entry in entries for chunk in entry.chunks]
     if not all(TIME in chunk.times for chunk in chunks):
         return None
-    times = [chunk.times[TIME] for chunk in chunks]
-    return by_bounds(times) if bounded else by_median(times)
+    return in_order(order, [chunk.times[TIME] for chunk in chunks])
 
 
 def _shard_rows(entries: Sequence[FileEntry], shards: int) -> list[int]:
