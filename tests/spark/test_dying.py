@@ -314,7 +314,7 @@ def test_an_interrupted_thread_is_not_needed_to_end(home: Home) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "open_session", never)
-        handle = module.Application(compiled(COPY), home)
+        handle = module.Application(compiled(COPY), home, create=True)
         threading.Thread(target=lambda: (opened.wait(), handle.stop()), daemon=True).start()
         assert handle.start() is handle
     assert handle.wait(WAIT)

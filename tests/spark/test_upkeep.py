@@ -68,7 +68,7 @@ def test_old_commits_go_while_rows_come_and_a_killed_run_goes_on(
     monkeypatch.setattr(needs, "KEPT", 2)
     plan, feed, first = api.compile_text(PROGRAM).plan, Feed(home), 0
     for _ in range(2):
-        with Application(plan, home, spark=spark) as running:
+        with Application(plan, home, spark=spark, create=True) as running:
             for _ in range(5):
                 feed.some()
                 running.process_available()

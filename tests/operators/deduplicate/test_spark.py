@@ -79,6 +79,7 @@ def test_stored_and_joined_rows_equal_the_answer(spark: object, home: Home) -> N
         found = read(home, category)
         assert found.num_rows > 30
         assert differences(found, sql, rows) == []
-    totals = handle.status.stages["once"].totals
-    assert totals.input("input").rows == ROWS - ROWS // 2
+    once = handle.status.stages["once"]
+    assert once.run.input("input").rows == ROWS - ROWS // 2
+    assert once.totals.input("input").rows == ROWS
     assert handle.status.stages["once"].what == "deduplicate within 30 s"
