@@ -208,47 +208,66 @@ def progress(home: Home) -> int:
     return sum(last.values())
 
 
-def run(kills: int, seed: int, victim: str = "interval") -> dict[str, list[object]]:
-    """Kill at seeded moments, drain, and return what differs from DuckDB per table."""
-    rng = random.Random(seed)
-    with tempfile.TemporaryDirectory(prefix="braid-kill-") as folder:
-        home = Home.at(folder)
-        program = Path(folder) / "killed.sql"
-        program.write_text(HEAD + VICTIMS[victim].program)
-        table = LookupStore(home.root).create(
+class Trial:
+    """An application that is killed again and again while input keeps arriving, in a folder of its own.
+
+    Parameters
+    ----------
+    folder
+        An empty one.
+    seed
+        Of the moments at which it is killed.
+    victim
+        Which application.
+    """
+
+    def __init__(self, folder: Path, seed: int, victim: str = "interval") -> None:
+        self._rng = random.Random(seed)
+        self._victim = VICTIMS[victim]
+        self._home = Home.at(folder)
+        self._program = folder / "killed.sql"
+        self._program.write_text(HEAD + self._victim.program)
+        table = LookupStore(self._home.root).create(
             "names", pa.schema([("k", pa.string())]), pa.schema([("name", pa.string())])
         )
         with table:
             table.upsert(names(), writer="test", batch_id=0, now_us=time.time_ns() // 1000)
-        feed = Feed(home, seed)
-        feed.second()
-        feed.start()
-        for number in range(kills):
-            before, started = progress(home), time.monotonic()
-            process = launch(home, program)
-            # A moment of the life cycle: some micro-batches into the run, then anywhere within one.
-            wanted = before + rng.randrange(0, 14)
-            extra = rng.random() * 1.5
-            while progress(home) < wanted and time.monotonic() - started < 90 and process.poll() is None:
-                time.sleep(0.02)
-            if process.poll() is not None:
-                log = home.root / "apps" / "killed" / "spark.log"
-                raise RuntimeError(f"the application ended by itself: {log.read_text()[-3000:]}")
-            time.sleep(extra)
-            kill_group(process)
-            done, seconds = progress(home) - before, time.monotonic() - started
-            print(f"kill {number + 1}: after {done} micro-batches, {seconds:.1f} s", flush=True)
-        feed.stop()
-        process = launch(home, program, "--drain")
-        if process.wait(900):
+        self._feed = Feed(self._home, seed)
+        self._feed.second()
+        self._feed.start()
+
+    def kill(self) -> int:
+        """Start the application and kill it; returns how many micro-batches were done meanwhile."""
+        before, started = progress(self._home), time.monotonic()
+        process = launch(self._home, self._program)
+        # A moment of the life cycle: some micro-batches into the run, then anywhere within one.
+        wanted = before + self._rng.randrange(0, 14)
+        extra = self._rng.random() * 1.5
+        while progress(self._home) < wanted and time.monotonic() - started < 90 and process.poll() is None:
+            time.sleep(0.02)
+        if process.poll() is not None:
+            log = self._home.root / "apps" / "killed" / "spark.log"
+            raise RuntimeError(f"the application ended by itself: {log.read_text()[-3000:]}")
+        time.sleep(extra)
+        kill_group(process)
+        return progress(self._home) - before
+
+    def drain(self) -> None:
+        """Let the input end, and the application work it off."""
+        self._feed.stop()
+        process = launch(self._home, self._program, "--drain")
+        if process.wait():
             raise RuntimeError("draining failed")
+
+    def differences(self) -> dict[str, list[object]]:
+        """What differs from DuckDB, per table."""
         result = {}
-        for category, query in VICTIMS[victim].queries.items():
-            found = content(home, category)
-            sql = query if isinstance(query, str) else query(feed.streams)
-            result[category] = differences(found, sql, feed.streams)
+        for category, query in self._victim.queries.items():
+            found = content(self._home, category)
+            sql = query if isinstance(query, str) else query(self._feed.streams)
+            result[category] = differences(found, sql, self._feed.streams)
             print(f"{category}: {found.num_rows} rows, {len(result[category])} differences", flush=True)
-        result["totals"] = miscounted(home, feed.streams)
+        result["totals"] = miscounted(self._home, self._feed.streams)
         print(f"totals: {result['totals']}", flush=True)
         return result
 
@@ -282,6 +301,21 @@ def rows_of(home: Home, category: str) -> int:
     """Rows that were published in a category."""
     log = home.log().open(category).reader()
     return sum(log.commit(number).rows for number in range(log.first, log.latest() + 1))
+
+
+def run(kills: int, seed: int, victim: str = "interval") -> dict[str, list[object]]:
+    """Kill at seeded moments, drain, and return what differs from DuckDB per table."""
+    with tempfile.TemporaryDirectory(prefix="braid-kill-") as folder:
+        trial = Trial(Path(folder), seed, victim)
+        for number in range(kills):
+            started = time.monotonic()
+            done = trial.kill()
+            print(
+                f"kill {number + 1}: after {done} micro-batches, {time.monotonic() - started:.1f} s",
+                flush=True,
+            )
+        trial.drain()
+        return trial.differences()
 
 
 def main() -> None:

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from tests.spark.killing import run
+from tests.spark.killing import Trial
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def test_killed_applications_lose_and_repeat_nothing() -> None:
-    different = run(kills=3, seed=20, victim="interval")
+@pytest.fixture(scope="module")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+    """One application, which the tests kill in turn: each of them takes its own time."""
+    return Trial(tmp_path_factory.mktemp("killed"), seed=20)
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_an_application_is_killed(trial: Trial, number: int) -> None:
+    assert trial.kill() >= 0
+
+
+def test_killed_applications_lose_and_repeat_nothing(trial: Trial) -> None:
+    trial.drain()
+    different = trial.differences()
     assert different
     assert all(not rows for rows in different.values()), different
