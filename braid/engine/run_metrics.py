@@ -79,6 +79,10 @@ class StageMetrics:
         self._before = self._totals.value.counters
         self._samples = deque([(time.time(), self._before)])
 
+    def expects(self) -> bool:
+        """Whether a micro-batch is published that has not been taken."""
+        return self._totals is not None and self._totals.expects()
+
     def take(self, reported: Iterable[Progress], *, final: bool = False) -> list[MicroBatch]:
         """Add the micro-batches that are done, those that Spark has reported and those before them.
 

@@ -33,7 +33,7 @@ from braid.plan.stages.base import Projection
 BLOB_ROWS = 65_536
 """Most rows of a batch of results."""
 DIRECT_ROWS = 1_000
-"""Results of a shard that are worth a file of their own; fewer go through the JVM, into one file."""
+"""Results of a shard that are worth a file of their own; fewer go to the sink, into one file."""
 LOOK_AHEAD = 2
 """Shards whose steps are begun before their turn: the kernels leave the interpreter most of the time."""
 LOOK_AHEAD_BLOCKS = 16
@@ -44,7 +44,7 @@ OTHER_RUN_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Direct:
-    """Where results go that need not pass through the JVM, and how their columns are computed."""
+    """Where results go that need no Catalyst, and how their columns are computed."""
 
     category: str
     stage: str
@@ -172,24 +172,16 @@ class Stepper:
         counts.join_ms = done.seconds * 1000
         counts.save_ms = (saved - joined) * 1000
         notes = [_lost(self._listed(shard, output), blocks)]
-        table = output.rows
-        if self._config.direct is not None and table.num_rows >= DIRECT_ROWS:
-            notes.append(pa.array([text_note(FILE, self._store(table, self._config.direct))]))
-            table = table.slice(0, 0)
+        table, direct = output.rows, self._config.direct
+        if direct is not None:
+            category = fresh(self._config.root, direct.category)
+            table = _stored(table, direct, category.schema)
+            if table.num_rows >= DIRECT_ROWS:
+                entry = write_file(category, direct.stage, table.to_batches(), direct.chunk_rows)
+                notes.append(pa.array([text_note(FILE, entry.to_json())]))
+                table = table.slice(0, 0)
         counts.store_ms = (time.perf_counter() - saved) * 1000
         return _results(table, [*notes, pa.array([counts_note(counts)])])
-
-    def _store(self, table: pa.Table, direct: Direct) -> str:
-        """Write results to a file of their own, which the sink will make part of its commit."""
-        category = fresh(self._config.root, direct.category)
-        columns = compile_columns(direct.columns, table.schema, category.schema)
-        assert columns is not None
-        names = [column.name for column in direct.columns]
-        batches = (
-            pa.RecordBatch.from_arrays([column(batch) for column in columns], names=names)
-            for batch in table.to_batches()
-        )
-        return write_file(category, direct.stage, batches, direct.chunk_rows).to_json()
 
     def _counts(self, shard: int, output: Output) -> Counters:
         """Counters of a step; of an input that all shards read whole, the first one counts the rows.
@@ -272,6 +264,18 @@ def _do(operator: Operator, step: Step) -> _Done:
     started = time.perf_counter()
     output = operator.step(step)
     return _Done(operator, output, time.perf_counter() - started)
+
+
+def _stored(table: pa.Table, direct: Direct, schema: pa.Schema) -> pa.Table:
+    """What is stored of results."""
+    columns = compile_columns(direct.columns, table.schema, schema)
+    assert columns is not None
+    stored = pa.schema([schema.field(column.name) for column in direct.columns])
+    batches = [
+        pa.RecordBatch.from_arrays([column(batch) for column in columns], schema=stored)
+        for batch in table.to_batches()
+    ]
+    return pa.Table.from_batches(batches, stored)
 
 
 def _results(rows: pa.Table, notes: list[pa.Array]) -> list[pa.RecordBatch]:

@@ -37,7 +37,7 @@ class Counted:
     def write(self, folder: Path, stage: str) -> None:
         """Leave the record for the driver."""
         head = {"batch": self.batch, "commit": self.commit, "time": self.time}
-        write_json(folder / f"{stage}.{self.batch}.json", {**head, **to_json(self.counts)})
+        write_json(counted_file(folder, stage, self.batch), {**head, **to_json(self.counts)})
 
     @classmethod
     def read(cls, path: Path) -> Counted | None:
@@ -48,6 +48,11 @@ class Counted:
         if not isinstance(value, dict):
             raise RunError("not a record of counters", where=str(path), hint="remove the damaged file")
         return cls(int(value["batch"]), int(value["commit"]), float(value["time"]), from_json(value))
+
+
+def counted_file(folder: Path, stage: str, batch: int) -> Path:
+    """The file of a micro-batch."""
+    return folder / f"{stage}.{batch}.json"
 
 
 def counted_files(folder: Path, stage: str) -> dict[int, Path]:

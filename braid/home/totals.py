@@ -13,7 +13,7 @@ from pydantic import Field
 
 from braid.core.counters import Counters, merge
 from braid.core.errors import RunError
-from braid.home.counted import Counted, counted_files
+from braid.home.counted import Counted, counted_file, counted_files
 from braid.home.files import read_json
 from braid.home.paths import AppHome
 from braid.home.records import CountersField, Record
@@ -68,6 +68,10 @@ class RunningTotals:
             path.unlink(missing_ok=True)
         self.value = stored or StageTotals(since=time.time())
         self._saved = self.value.batch
+
+    def expects(self) -> bool:
+        """Whether the next micro-batch is published."""
+        return counted_file(self._home.counts_folder, self._stage, self.value.batch + 1).exists()
 
     def waiting(self) -> list[Counted]:
         """Micro-batches that are published and not yet in the totals."""

@@ -436,7 +436,7 @@ class Application:
     def _collect(self) -> None:
         changed = False
         for name, query in list(self._queries.items()):
-            reports = list(query.progress())
+            reports = query.progress(expected=self._metrics[name].expects())
             reported = (
                 Progress(one["batchId"], one["timestamp"], one["numInputRows"], one["durationMs"])
                 for one in reports
@@ -453,7 +453,9 @@ class Application:
             for report in reports:
                 self._note_needs(name, report, by_batch.get(report["batchId"]))
         for stage in self.plan.stages:
-            for report in self._relays[stage.name].progress() if stage.name in self._relays else ():
+            for report in (
+                self._relays[stage.name].progress(expected=False) if stage.name in self._relays else ()
+            ):
                 self._note_needs(relay_name(stage), report, None)
         if self._upkeep is not None:
             self._status.troubles = self._upkeep.troubles

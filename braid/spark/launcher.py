@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TypedDict
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from braid.core.config import AppConfig
 from braid.core.connectors import SourceKind
 from braid.core.errors import ConfigError
 from braid.core.owner import Owner
+from braid.core.times import SECOND
 from braid.engine import dead_letters
 from braid.engine.admission import AdmissionConfig
 from braid.engine.expressions import compile_columns
@@ -46,9 +48,10 @@ from braid.plan.physical.targets import (
     target_of,
 )
 from braid.plan.stages.base import Plan, Stage
-from braid.spark.operators.processor import RESULTS, StepProcessor, decode
+from braid.spark.blobs import BLOBS, decode
+from braid.spark.operators.processor import StepProcessor
 from braid.spark.operators.state_keys import state_keys
-from braid.spark.processes.session import activated
+from braid.spark.processes.session import activated, interpreted
 from braid.spark.resuming import Resuming, writer_name
 from braid.spark.schemas import arrow_schema, spark_schema
 from braid.spark.sinks.base import SinkConfig
@@ -116,31 +119,39 @@ class Launcher:
         """The log."""
         return self.home.home.log()
 
+    @cached_property
+    def interpreted(self) -> SparkSession:
+        """The session of queries whose rows do not pass through Java."""
+        return interpreted(self.session)
+
     def prepare(self) -> None:
         """Register sources and sinks, and make the category of dead letters."""
-        for source in (CategorySource, StepSource, BlockSink, TableSink, LookupTableSink):
-            self.session.dataSource.register(source)
-        if self.cadence_file is not None:
-            # Sources wait before they say that there is nothing; Spark need not wait as well.
-            self.session.conf.set("spark.sql.streaming.pollingDelay", "10ms")
+        for session in (self.session, self.interpreted):
+            for source in (CategorySource, StepSource, BlockSink, TableSink, LookupTableSink):
+                session.dataSource.register(source)
+            if self.cadence_file is not None:
+                # Sources wait before they say that there is nothing; Spark need not wait as well.
+                session.conf.set("spark.sql.streaming.pollingDelay", "10ms")
         dead_letters.create(self.log, self.home.dead_letter)
 
     def start(self, stage: Stage, *, available_now: bool = False) -> StreamingQuery:
         """Start a stage; with `available_now` it ends by itself once it has read what is there."""
-        with activated(self.session):
-            return self._start(stage, available_now)
+        frame, config = self.built.pop(stage.name) if stage.name in self.built else self._built(stage)
+        with activated(frame.sparkSession):
+            return self._start(stage, frame, config, available_now)
 
     def build(self, stage: Stage) -> None:
         """Make a stage ready to start, with its category, which those that read it need."""
-        with activated(self.session):
-            self.built[stage.name] = self._build(stage)
+        self.built[stage.name] = self._built(stage)
 
-    def _build(self, stage: Stage) -> tuple[DataFrame, SinkConfig]:
+    def _built(self, stage: Stage) -> tuple[DataFrame, SinkConfig]:
         check_tables(self.home.home, self.plan, stage)
-        return self._slice(stage) if isinstance(stage, SlicerStage) else self._operate(stage)
+        with activated(self.session):
+            return self._slice(stage) if isinstance(stage, SlicerStage) else self._operate(stage)
 
-    def _start(self, stage: Stage, available_now: bool) -> StreamingQuery:
-        frame, config = self.built.pop(stage.name) if stage.name in self.built else self._build(stage)
+    def _start(
+        self, stage: Stage, frame: DataFrame, config: SinkConfig, available_now: bool
+    ) -> StreamingQuery:
         target = self._target(stage)
         if isinstance(target, LookupTarget):
             frame = frame.select(*(f"`{name}`" for name in (*target.columns, NOTE)))
@@ -169,8 +180,8 @@ class Launcher:
         decides = not isinstance(stage, SlicerStage) or stage.source.kind is SourceKind.SCRIBE
         if self.cadence_file is None or decides:
             return self.options.trigger
-        # Spark's own sources do not wait. Half of the objective leaves as much for what follows.
-        return self.options.latency // 2
+        # Spark's own sources do not wait, and cannot learn how long what follows takes.
+        return max(self.options.latency // 2, self.options.latency - SECOND)
 
     def _run(self, writer: DataStreamWriter, name: str, interval: int | None) -> StreamingQuery:
         """Start a query; without an interval it ends by itself once it has read what is there."""
@@ -205,7 +216,9 @@ class Launcher:
         if isinstance(config, BlocksConfig):
             how = None if slicer is None else slicer.to_dict()
             config = replace(config, slicer=how, copies=dict(plan.copies))
-        return inputs.paths(stage.source) if slicer else frame.drop(*dict(plan.copies)), config
+        if slicer is not None:
+            return replace(inputs, session=self.interpreted).paths(stage.source), config
+        return frame.drop(*dict(plan.copies)), config
 
     def _arrow_slicer(self, stage: SlicerStage, inputs: Inputs, config: SinkConfig) -> ArrowSlicer | None:
         """What slices whole files, if their types allow it."""
@@ -237,13 +250,17 @@ class Launcher:
             if plan.direct
             else None,
         )
-        return slice_results(stage, self._steps(stage, plan, config).mapInArrow(decode, schema), home), sink
+        results = self._steps(stage, plan, config)
+        if isinstance(sink, BlocksConfig) and plan.direct:
+            return results, replace(sink, encoded=True)
+        return slice_results(stage, results.mapInArrow(decode, schema), home), sink
 
     def _steps(self, stage: Stage, plan: Stepping, config: OperatorConfig) -> DataFrame:
         """What the shards of an operator emit, step by step."""
         source = self._step_source(stage, plan).to_json()
-        references = self.session.readStream.format(StepSource.name()).option("config", source).load()
-        self.session.conf.set("spark.sql.shuffle.partitions", plan.layout.partitions)
+        session = self.interpreted if plan.direct else self.session
+        references = session.readStream.format(StepSource.name()).option("config", source).load()
+        session.conf.set("spark.sql.shuffle.partitions", plan.layout.partitions)
         # Workers are pooled by their environment: one of its own keeps a stage's cache where its shards are.
         # It is replaced, never changed: other threads may be handing it to the JVM at this moment.
         context = self.session.sparkContext
@@ -252,7 +269,7 @@ class Launcher:
             context.environment = {**shared, "BRAID_STAGE": f"{self.plan.application}.{stage.name}"}
             try:
                 return references.groupBy("slot").transformWithStateInPandas(
-                    StepProcessor(config), RESULTS, "Append", "None"
+                    StepProcessor(config), BLOBS, "Append", "None"
                 )
             finally:
                 context.environment = shared

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from braid.core.logging import Log
 
 _POLL_SECONDS = 0.25
+_ASK_SECONDS = 1.0
 _STALLED_SECONDS = 60.0
 """How long a micro-batch may run until the status says so."""
 
@@ -139,6 +140,7 @@ class Supervised:
         self._due: float | None = None
         self._cause: Cause | None = None
         self._heard = (clock(), "")
+        self._asked = clock()
         self._lock = threading.RLock()
         self.query: StreamingQuery
         self._begin()
@@ -155,8 +157,15 @@ class Supervised:
         """End the query after its micro-batch."""
         self.query.stop()
 
-    def progress(self) -> list[StreamingQueryProgress]:
-        """What Spark tells of the last micro-batches; nothing if it has told that before."""
+    def progress(self, *, expected: bool) -> list[StreamingQueryProgress]:
+        """What Spark tells of the last micro-batches; nothing if it has told that before.
+
+        Asking costs some milliseconds: unless something is `expected`, that is done once a second.
+        """
+        now = self._clock()
+        if not expected and now - self._asked < _ASK_SECONDS:
+            return []
+        self._asked = now
         last = self.query.lastProgress
         at = "" if last is None else str(last["timestamp"])
         if at == self._heard[1]:
@@ -181,8 +190,8 @@ class Supervised:
                 return None
             if self._due is not None:
                 return None if self._clock() < self._due else self._again()
-            error = self.query.exception()
-            if error is None or self.query.isActive:
+            error = None if self.query.isActive else self.query.exception()
+            if error is None:
                 return None
             done = _last_batch(self.query)
             if done > self._reached:

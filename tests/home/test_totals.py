@@ -164,6 +164,7 @@ def test_a_killed_application_is_asked_for_all_that_it_published(app: AppHome) -
 def test_what_spark_has_not_reported_yet_waits_for_its_timings(app: AppHome) -> None:
     metrics = begun(app)
     counted(app, 0, Counters(matches=1))
+    assert metrics.expects()
     counted(app, 1, Counters(matches=1))
     assert metrics.take([Progress(0, "now", 0, {"triggerExecution": 1})]) == []
     (first,) = metrics.take([Progress(0, "now", 0, {"addBatch": 7})])
@@ -171,6 +172,7 @@ def test_what_spark_has_not_reported_yet_waits_for_its_timings(app: AppHome) -> 
     # Spark keeps a hundred reports: what it no longer has is counted all the same.
     counted(app, 2, Counters(matches=1))
     assert [one.batch for one in metrics.take([Progress(2, "now", 0, {"addBatch": 7})])] == [1, 2]
+    assert not metrics.expects()
 
 
 def test_rows_of_files_are_sparks_where_a_filter_comes_first(app: AppHome) -> None:

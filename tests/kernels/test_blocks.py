@@ -70,10 +70,16 @@ def check(
     assert store.rows == len(rows)
     some = np.array([rng.randrange(-1, len(rows)) for _ in range(rng.randint(0, 9))], np.int64)
     numbers = [None if row < 0 else rows[row][2] for row in some]
-    assert store.take("number", some, nullable=True).to_pylist() == numbers
     picked = some[some >= 0]
-    wanted = [None if rows[row][2] % 7 == 0 else str(rows[row][2]) for row in picked]
-    assert store.gather(["text"], picked)["text"].to_pylist() == wanted
+    for dense, run_rows in ((blocks.DENSE, blocks.RUN_ROWS), (0, 0), (blocks.DENSE, 0)):
+        # Few rows as many, and as few of many.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(blocks, "DENSE", dense)
+            patch.setattr(blocks, "RUN_ROWS", run_rows)
+            for chosen in (picked, np.sort(picked)):
+                wanted = [None if rows[row][2] % 7 == 0 else str(rows[row][2]) for row in chosen]
+                assert store.gather(["text"], chosen)["text"].to_pylist() == wanted
+            assert store.take("number", some, nullable=True).to_pylist() == numbers
     refs = store.refs(picked)
     found = [(Position(c, k), r) for c, k, r in zip(*(part.tolist() for part in refs), strict=True)]
     assert found == [rows[row][:2] for row in picked]

@@ -158,11 +158,29 @@ def test_a_micro_batch_that_takes_too_long_is_told() -> None:
     clock = Clock()
     query = Query(None, isActive=True)
     found = supervised([query], clock)
-    found.progress()
+    found.progress(expected=True)
     clock.now += 90
     assert found.trouble() is None
     query.status["isTriggerActive"] = True
     assert found.trouble() == "no progress for 90 s, although there is something to do"
     query.recentProgress.append({"batchId": 1, "timestamp": "later", "durationMs": {}})
-    found.progress()
+    found.progress(expected=True)
     assert found.trouble() is None
+
+
+def test_spark_is_asked_once_a_second_or_when_something_is_expected() -> None:
+    clock = Clock()
+    query = Query(None, batches=1, isActive=True)
+    found = supervised([query], clock)
+
+    def told(*, expected: bool) -> int:
+        query.recentProgress.append({"batchId": 1, "timestamp": str(clock.now), "durationMs": {}})
+        return len(found.progress(expected=expected))
+
+    clock.now += 0.5
+    assert not told(expected=False)
+    assert told(expected=True)
+    clock.now += 0.9
+    assert not told(expected=False)
+    clock.now += 0.2
+    assert told(expected=False)

@@ -249,8 +249,8 @@ class Buffer:
 
     def _worth(self, rows: Ints) -> Mask:
         """Which rows are live, or to be remembered."""
-        worth: Mask = (self.flags[rows] & GONE == 0) | (self.times[rows] >= self.memory)
-        return worth
+        live: Mask = self.flags[rows] & GONE == 0
+        return live if live.all() else live | (self.times[rows] >= self.memory)
 
     def _extend_minima(self, first: int) -> None:
         """Take rows from `first` on into the minima."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, ValueState
 
 if TYPE_CHECKING:
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
     from braid.engine.stepper import OperatorConfig
 
-RESULTS = "data binary"
-"""Schema of results: Arrow streams of a bounded number of rows, which `decode` opens."""
 _NAME, _STATE = "join", "value binary"
 """Name and schema of the state; checkpoints know it by both."""
 
@@ -43,11 +40,12 @@ class StepProcessor(StatefulProcessor):
         import pandas as pd
 
         from braid.engine.stepper import Stepper
+        from braid.spark.blobs import encode
 
         stepper = Stepper(self._config, self._state)
         for frame in rows:
             for shard, step in zip(frame["shard"], frame["step"], strict=True):
-                yield pd.DataFrame({"data": [_encode(batch) for batch in stepper.step(int(shard), step)]})
+                yield pd.DataFrame({"data": [encode(batch) for batch in stepper.step(int(shard), step)]})
 
     def close(self) -> None:
         """Nothing to close: readers stay with the worker."""
@@ -67,18 +65,3 @@ class SparkState:
     def put(self, value: bytes) -> None:
         """Keep a value instead."""
         self._state.update((value,))
-
-
-def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows in results; for `mapInArrow`."""
-    for batch in batches:
-        for blob in batch.column(0):
-            with pa.ipc.open_stream(blob.as_buffer()) as stream:
-                yield from stream
-
-
-def _encode(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    return bytes(memoryview(sink.getvalue()))

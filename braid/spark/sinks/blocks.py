@@ -20,6 +20,7 @@ from braid.log.log import Log
 from braid.log.records import FileEntry
 from braid.log.shared import fresh
 from braid.log.writer import write_file
+from braid.spark.blobs import decode
 from braid.spark.sinks.base import NotedWriter, SinkConfig
 from braid.spark.slicers.arrow_files import ArrowSlicer
 
@@ -40,6 +41,8 @@ class BlocksConfig(SinkConfig):
         Columns that are the same as another one, and are added to the rows before they are stored.
     slicer
         What an `ArrowSlicer` does with the files whose names come instead of rows.
+    encoded
+        Whether batches come as values of rows, with the columns that are stored.
     order
         How the chunks of a commit are put in order.
     """
@@ -49,6 +52,7 @@ class BlocksConfig(SinkConfig):
     watermarks: OutputWatermarks | None = None
     copies: dict[str, str] = field(default_factory=dict)
     slicer: dict[str, object] | None = None
+    encoded: bool = False
     order: str = ChunkOrder.MEDIAN
 
     @classmethod
@@ -77,7 +81,9 @@ class BlockWriter(NotedWriter[BlocksConfig]):
     def parts(self, batches: Iterator[pa.RecordBatch]) -> Iterable[Iterator[pa.RecordBatch]]:
         """The rows as they come, or those of each file that is named."""
         slicer = self._config.slicer
-        return [batches] if slicer is None else ArrowSlicer.from_dict(slicer).files(batches)
+        if slicer is not None:
+            return ArrowSlicer.from_dict(slicer).files(batches)
+        return [decode(batches) if self._config.encoded else batches]
 
     def store(self, batches: Iterator[pa.RecordBatch]) -> str:
         """Write one data file."""

@@ -37,7 +37,8 @@ from braid.kernels.operator import Operator
 from braid.kernels.step import Step
 from braid.log.layout import shard_range
 from braid.log.reader import Reader
-from braid.spark.operators.processor import SparkState, StepProcessor, decode
+from braid.spark.blobs import decode
+from braid.spark.operators.processor import SparkState, StepProcessor
 
 SCHEMA = pa.schema([(HASH, pa.int64()), (TIME, pa.int64()), (f"{KEY}0", pa.string()), ("id", pa.int64())])
 OUTPUT = (OutputColumn("l", Side.LEFT, "id"), OutputColumn("r", Side.RIGHT, "id"))
