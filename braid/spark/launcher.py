@@ -261,6 +261,9 @@ class Launcher:
         session = self.interpreted if plan.direct else self.session
         references = session.readStream.format(StepSource.name()).option("config", source).load()
         session.conf.set("spark.sql.shuffle.partitions", plan.layout.partitions)
+        if plan.layout.partitions == 1:
+            # One task has all references: they need no shuffle, and the micro-batch one stage less.
+            references = references.coalesce(1)
         # Workers are pooled by their environment: one of its own keeps a stage's cache where its shards are.
         # It is replaced, never changed: other threads may be handing it to the JVM at this moment.
         context = self.session.sparkContext

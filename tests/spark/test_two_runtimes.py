@@ -105,7 +105,8 @@ class Workload:
 
 def on_spark(workload: Workload, spark: object, home: Home) -> tuple[list[int], list[dict], list[Counter]]:
     """Micro-batches after each phase, the offsets that Spark has logged, and the rows of each micro-batch."""
-    from braid.spark.operators.processor import RESULTS, StepProcessor, decode
+    from braid.spark.blobs import BLOBS, decode
+    from braid.spark.operators.processor import StepProcessor
     from braid.spark.operators.state_keys import state_keys
     from braid.spark.schemas import spark_schema
     from braid.spark.sources.steps import StepSource, StepSourceConfig
@@ -138,7 +139,7 @@ def on_spark(workload: Workload, spark: object, home: Home) -> tuple[list[int], 
             .option("config", source.to_json())
             .load()
             .groupBy("slot")
-            .transformWithStateInPandas(StepProcessor(config), RESULTS, "Append", "None")
+            .transformWithStateInPandas(StepProcessor(config), BLOBS, "Append", "None")
             .mapInArrow(decode, schema)
             .writeStream.foreachBatch(collect)
             .option("checkpointLocation", str(checkpoint))
