@@ -29,6 +29,10 @@ _LEAST = SECOND // 20
 """Intervals are multiples of this, so that they do not change with every micro-batch."""
 _RECENT = 8
 """Micro-batches of a stage of which the longest counts."""
+_QUIET = 10 * SECOND
+"""How long there has been nothing to read when looks become fewer."""
+_FEWER = 4
+"""By how much: still ten within the time of an objective."""
 
 
 def cadence(objective: int, feeds: Mapping[str, Sequence[str]], took: Mapping[str, Sequence[int]]) -> Cadence:
@@ -82,6 +86,11 @@ def operator_due(fresh: Sequence[bool], now: int, since: int, cadence: Cadence) 
     if not any(fresh):
         return Due.NOTHING
     return Due.NOW if all(fresh) or now - since >= cadence.grace else Due.LATER
+
+
+def until_next_look(quiet: int, cadence: Cadence) -> int:
+    """How long a source waits until it looks again, when there has been nothing to read for so long."""
+    return cadence.look * (_FEWER if quiet >= _QUIET else 1)
 
 
 @dataclass

@@ -6,6 +6,7 @@ Results of a join that need no more than these never pass through the JVM. Anyth
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +27,7 @@ def compile_columns(
     return done if len(done) == len(found) else None
 
 
+@lru_cache(1024)
 def compile_column(sql: str, source: pa.Schema, kind: pa.DataType) -> Evaluate | None:
     """A function for one expression of exactly the type `kind`; None if it needs Catalyst."""
     return _build(sqlglot.parse_one(sql, read="spark"), source, kind)

@@ -13,7 +13,6 @@ from types import TracebackType
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from braid.core.config import parse_options
 from braid.core.errors import RunError
@@ -46,6 +45,7 @@ from braid.spark.last_run import ran_plan
 from braid.spark.launcher import Launcher
 from braid.spark.processes.jvm import Jvm
 from braid.spark.processes.session import close_session, open_session
+from braid.spark.queries import Report
 from braid.spark.resuming import Resuming
 from braid.spark.supervised import Supervised
 
@@ -469,7 +469,7 @@ class Application:
             if self._cadences is not None:
                 self._cadences.tell()
 
-    def _note_needs(self, query: str, progress: StreamingQueryProgress, done: MicroBatch | None) -> None:
+    def _note_needs(self, query: str, progress: Report, done: MicroBatch | None) -> None:
         """Note what a micro-batch, if it was one, has left for the log to keep."""
         if "addBatch" in progress["durationMs"]:
             start = progress["sources"][0]["startOffset"]

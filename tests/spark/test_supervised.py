@@ -184,3 +184,24 @@ def test_spark_is_asked_once_a_second_or_when_something_is_expected() -> None:
     assert not told(expected=False)
     clock.now += 0.2
     assert told(expected=False)
+
+
+def test_all_is_asked_for_only_when_a_micro_batch_was_missed() -> None:
+    done, waited = {"addBatch": 5}, {"latestOffset": 1}
+    query = Query(None, isActive=True)
+    found = supervised([query])
+
+    def told(*added: tuple[int, dict[str, int]]) -> list[int]:
+        for number, phases in added:
+            at = str(len(query.recentProgress))
+            query.recentProgress.append({"batchId": number, "timestamp": at, "durationMs": phases})
+        return [one["batchId"] for one in found.progress(expected=True)]
+
+    query.recentProgress.clear()
+    assert told((0, done)) == [0]
+    assert told((1, done)) == [1]
+    assert told((2, done), (3, done)) == [0, 1, 2, 3]
+    assert told((4, waited)) == [0, 1, 2, 3, 4]
+    assert told((4, done)) == [4]
+    assert told((5, done), (6, waited)) == [0, 1, 2, 3, 4, 4, 5, 6]
+    assert told((6, done)) == [6]

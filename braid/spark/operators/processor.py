@@ -59,7 +59,7 @@ class SparkState:
 
     def get(self) -> bytes | None:
         """What was put last."""
-        stored = self._state.get() if self._state.exists() else None
+        stored = self._state.get()
         return None if stored is None else bytes(stored[0])
 
     def put(self, value: bytes) -> None:

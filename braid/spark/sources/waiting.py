@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from braid.core.times import SECOND, now_micros
-from braid.engine.cadence import Due, input_due, operator_due
+from braid.engine.cadence import Due, input_due, operator_due, until_next_look
 from braid.home.cadence import AT_ONCE, Cadence
 
 
@@ -23,14 +23,14 @@ class Waiting:
     path
         Where the driver tells the cadence; None if the source never waits.
     clock, sleep
-        The wall clock in microseconds, and what passes time in seconds.
+        The wall clock in microseconds, and what passes time in seconds: if it returns true, waiting ends.
     """
 
     def __init__(
         self,
         path: str | None,
         clock: Callable[[], int] = now_micros,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], bool | None] = time.sleep,
     ) -> None:
         self._path = None if path is None else Path(path)
         self._clock = clock
@@ -39,6 +39,7 @@ class Waiting:
         self._cadence = AT_ONCE
         self._began = 0
         self._since: int | None = None
+        self._busy = clock()
 
     def began(self) -> None:
         """A micro-batch begins."""
@@ -67,9 +68,12 @@ class Waiting:
         while True:
             now, told = self._clock(), self._told()
             due = look(now, told)
+            if due is not Due.NOTHING:
+                self._busy = now
             if due is Due.NOW or now - began >= told.patience:
                 return due
-            self._sleep(told.look / SECOND)
+            if self._sleep(until_next_look(now - self._busy, told) / SECOND):
+                return due
 
     def _told(self) -> Cadence:
         """What the driver has told last."""
