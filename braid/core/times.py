@@ -32,6 +32,11 @@ def iso_time(micros: int) -> str:
     return datetime.fromtimestamp(micros // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def iso_millis(micros: int) -> str:
+    """A point in time as Spark writes it: `2026-03-01T12:00:05.250Z`."""
+    return datetime.fromtimestamp(micros / SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
 def is_known(stream_time: int) -> bool:
     """Whether a stream time is a point in time: neither "none yet" nor "ended"."""
     return MIN_TIME < stream_time < MAX_TIME

@@ -7,11 +7,10 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from braid.core.counters import Counters, difference
-from braid.core.times import FAR
+from braid.core.times import FAR, SECOND, iso_millis
 from braid.home.counted import Counted
 from braid.home.files import is_full
 from braid.home.metrics import MicroBatch
@@ -115,7 +114,7 @@ class StageMetrics:
             kind=self.kind,
             batch=counted.batch,
             commit=counted.commit,
-            at=_iso(counted.time) if progress is None else progress.at,
+            at=iso_millis(round(counted.time * SECOND)) if progress is None else progress.at,
             time=counted.time,
             duration_ms={} if progress is None else dict(progress.duration_ms),
             match_rate=counts.input("left").match_rate,
@@ -190,7 +189,7 @@ class RunStatus:
     def write(self, stages: Mapping[str, StageMetrics]) -> Status:
         """Write the status file, and return what it says."""
         status = self.now(stages)
-        status.write(self.home.status_file)
+        status.write(self.home.status_file, durable=False)
         return status
 
     def now(self, stages: Mapping[str, StageMetrics]) -> Status:
@@ -214,7 +213,3 @@ def _lags(counts: Counters, now: float) -> dict[str, int | None]:
 
 def _lag(at: int | None, now: float) -> int | None:
     return round((now * 1_000_000 - at) / 1000) if at is not None and abs(at) < FAR else None
-
-
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"

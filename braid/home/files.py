@@ -1,4 +1,4 @@
-"""JSON files that several processes read and write: whole or not at all."""
+"""Files that several processes read and write: whole or not at all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from braid.core.errors import RunError
 
 
 def write_json(path: Path, value: object, *, durable: bool = True) -> None:
-    """Write a JSON file so that readers see the old or the new one, never a part.
+    """Write a JSON file; see `write_text`."""
+    write_text(path, json.dumps(value, separators=(",", ":"), sort_keys=True), durable=durable)
+
+
+def write_text(path: Path, text: str, *, durable: bool = True) -> None:
+    """Write a file so that readers see the old or the new one, never a part.
 
     What is not durable may be gone after a power failure: enough for what is written anew in every run.
     """
@@ -20,7 +25,7 @@ def write_json(path: Path, value: object, *, durable: bool = True) -> None:
     fresh = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
     try:
         with fresh.open("w") as file:
-            json.dump(value, file, separators=(",", ":"), sort_keys=True)
+            file.write(text)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())

@@ -1,22 +1,27 @@
-"""What Braid reads in the checkpoint of a query, before Spark does.
+"""What Braid reads in the checkpoint of a query before Spark does, and writes there in its place.
 
 Spark writes `offsets/<batch>` before a micro-batch and `commits/<batch>` after it, so that at most one is
-begun and not done. It keeps the last ones, and reads the last two offsets when it starts.
+begun and not done. It keeps the last ones, and reads the last two offsets when it starts. What the driver
+slices itself is written down in the same way, so that Spark can go on from there.
 """
 
 from __future__ import annotations
 
 import json
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
 from braid.core.errors import RunError
+from braid.home.files import write_text
 
 ANEW = (
     "start anew: remove the application with its categories (`braid drop app`) and the tables that it has "
     "written, and run it again over its inputs"
 )
 """What is left to do where a checkpoint cannot be had back."""
+RETAINED = 10
+"""Micro-batches before the last one that a checkpoint keeps."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,28 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     if found.done >= 0:
         _check(folder / "commits" / str(found.done), lines=2)
     return found
+
+
+def read_offset(folder: Path, batch: int) -> tuple[int, str]:
+    """The clock of a micro-batch in milliseconds, and the offset that it ends with, of its only source."""
+    _, head, offset, *_ = (folder / "offsets" / str(batch)).read_text().splitlines()
+    return int(json.loads(head)["batchTimestampMs"]), offset
+
+
+def begin_batch(folder: Path, batch: int, clock: int, offset: str) -> None:
+    """Note that a micro-batch begins; see `read_offset`."""
+    if not (folder / "metadata").exists():
+        write_text(folder / "metadata", json.dumps({"id": str(uuid.uuid4())}))
+    head = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": clock, "conf": {}})
+    write_text(folder / "offsets" / str(batch), f"v1\n{head}\n{offset}")
+
+
+def end_batch(folder: Path, batch: int) -> None:
+    """Note that a micro-batch is done. If that is lost, it is repeated, and finds that it was published."""
+    text = 'v2\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{}}'
+    write_text(folder / "commits" / str(batch), text, durable=False)
+    for kind in ("offsets", "commits"):
+        (folder / kind / str(batch - RETAINED - 1)).unlink(missing_ok=True)
 
 
 def _numbers(folder: Path) -> set[int]:

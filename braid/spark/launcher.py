@@ -6,7 +6,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypedDict
 
 import pyarrow as pa
@@ -49,9 +49,11 @@ from braid.plan.physical.targets import (
 )
 from braid.plan.stages.base import Plan, Stage
 from braid.spark.blobs import BLOBS, decode
+from braid.spark.driver_slicer import DriverSlicer, is_plain_folder
 from braid.spark.operators.processor import StepProcessor
 from braid.spark.operators.state_keys import state_keys
-from braid.spark.processes.session import activated, interpreted
+from braid.spark.processes.session import activated, interpreted, is_local
+from braid.spark.queries import Query
 from braid.spark.resuming import Resuming, writer_name
 from braid.spark.schemas import arrow_schema, spark_schema
 from braid.spark.sinks.base import SinkConfig
@@ -134,11 +136,17 @@ class Launcher:
                 session.conf.set("spark.sql.streaming.pollingDelay", "10ms")
         dead_letters.create(self.log, self.home.dead_letter)
 
-    def start(self, stage: Stage, *, available_now: bool = False) -> StreamingQuery:
+    def start(self, stage: Stage, *, available_now: bool = False) -> Query:
         """Start a stage; with `available_now` it ends by itself once it has read what is there."""
         frame, config = self.built.pop(stage.name) if stage.name in self.built else self._built(stage)
-        with activated(frame.sparkSession):
-            return self._start(stage, frame, config, available_now)
+        if not available_now and self._is_for_driver(stage, config):
+            assert isinstance(config, BlocksConfig)
+            assert isinstance(stage, SlicerStage)
+            assert self.cadence_file is not None
+            by_spark = partial(self._start, stage, frame, config, available_now=True)
+            checkpoint = self.home.checkpoint(stage.name)
+            return DriverSlicer(stage.source.name, checkpoint, config, self.cadence_file, by_spark)
+        return self._start(stage, frame, config, available_now)
 
     def build(self, stage: Stage) -> None:
         """Make a stage ready to start, with its category, which those that read it need."""
@@ -153,10 +161,23 @@ class Launcher:
         self, stage: Stage, frame: DataFrame, config: SinkConfig, available_now: bool
     ) -> StreamingQuery:
         target = self._target(stage)
-        if isinstance(target, LookupTarget):
-            frame = frame.select(*(f"`{name}`" for name in (*target.columns, NOTE)))
-        writer = frame.writeStream.format(_SINKS[type(target)].name()).option("config", config.to_json())
-        return self._run(writer, stage.name, None if available_now else self._interval(stage))
+        with activated(frame.sparkSession):
+            if isinstance(target, LookupTarget):
+                frame = frame.select(*(f"`{name}`" for name in (*target.columns, NOTE)))
+            writer = frame.writeStream.format(_SINKS[type(target)].name()).option("config", config.to_json())
+            return self._run(writer, stage.name, None if available_now else self._interval(stage))
+
+    def _is_for_driver(self, stage: Stage, config: SinkConfig) -> bool:
+        """Whether the driver itself slices what comes, unless that is much."""
+        return (
+            self.cadence_file is not None
+            and isinstance(stage, SlicerStage)
+            and isinstance(config, BlocksConfig)
+            and config.slicer is not None
+            and not stage.source.options
+            and is_plain_folder(stage.source.name)
+            and is_local(str(self.session.sparkContext.master))
+        )
 
     def relayed(self, stage: Stage) -> bool:
         """Whether a stage's sink has no commits, so that its rows are relayed from a category."""

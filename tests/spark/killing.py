@@ -18,8 +18,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from braid import api
 from braid.api.data import publish
@@ -35,6 +37,12 @@ CREATE APPLICATION killed WITH (shards = 3, chunk_rows = 500, batch_rows = 4000,
     "TIME t IN MILLISECONDS;\n"
     for name in ("l", "r", "s")
 )
+FILED = "".join(
+    f"CREATE INPUT TABLE filed_{name} (id bigint, t timestamp, k string) "
+    f'FROM FILES("FOLDER/{name}", format = "parquet") TIME t;\n'
+    for name in ("l", "r")
+)
+"""The same rows as files."""
 WINDOW = "l.k = r.k AND r.t BETWEEN l.t - INTERVAL '20 seconds' AND l.t + INTERVAL '20 seconds'"
 SOON = "r.t BETWEEN l.t AND l.t + INTERVAL '0.1 seconds'"
 PAIR = "SELECT l.id AS lid, r.id AS rid FROM l"
@@ -79,7 +87,10 @@ class Victim:
 VICTIMS = {
     "interval": Victim(
         stored("left_out", f"{PAIR} LEFT JOIN r ON {WINDOW}")
-        + stored("full_out", f"{PAIR} FULL JOIN r ON {WINDOW}"),
+        + stored(
+            "full_out",
+            f"SELECT l.id AS lid, r.id AS rid FROM filed_l AS l FULL JOIN filed_r AS r ON {WINDOW}",
+        ),
         {kind: f"{PAIR} {kind[:4]} JOIN r ON {WINDOW}" for kind in ("left_out", "full_out")},
     ),
     "series": Victim(
@@ -174,7 +185,16 @@ class Feed:
             ]
             rows += fresh
             publish(name, fresh, self.home)
+            self._file(name, fresh)
         self.seconds += 1
+
+    def _file(self, name: str, rows: list[dict[str, Any]]) -> None:
+        folder = self.home.root / "files" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        times = pa.array([row["t"] * 1000 for row in rows], pa.timestamp("us", tz="UTC"))
+        table = pa.table({"id": [row["id"] for row in rows], "t": times, "k": [row["k"] for row in rows]})
+        pq.write_table(table, folder / ".written")
+        (folder / ".written").rename(folder / f"second {self.seconds}.parquet")
 
 
 def launch(home: Home, program: Path, *extra: str) -> subprocess.Popen[bytes]:
@@ -226,7 +246,8 @@ class Trial:
         self._victim = VICTIMS[victim]
         self._home = Home.at(folder)
         self._program = folder / "killed.sql"
-        self._program.write_text(HEAD + self._victim.program)
+        filed = FILED.replace("FOLDER", str(folder / "files"))
+        self._program.write_text(HEAD + filed + self._victim.program)
         table = LookupStore(self._home.root).create(
             "names", pa.schema([("k", pa.string())]), pa.schema([("name", pa.string())])
         )
@@ -281,7 +302,8 @@ def miscounted(home: Home, streams: Streams) -> list[object]:
         wanted = {"rows_in": totals.rows_in, "rows_out": totals.rows_out, "decided": 0, "dead": {}}
         counted = {**wanted, "decided": 0, "dead": totals.dead}
         if stage.kind == "slicer":
-            source = stage.inputs["source"].category
+            # The slicers of files are called after their join, and which side of it they are.
+            source = stage.inputs["source"].category if stage.inputs else name.rpartition(".")[2][0]
             wanted["rows_in"] = len(streams[source]) if source in streams else rows_of(home, str(source))
             counted["rows_out"] += totals.filtered + totals.refused
             wanted["rows_out"] = wanted["rows_in"]

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from braid.core.errors import BraidError, RunError
 from braid.core.threads import within
+from braid.spark.checkpoints import RETAINED
 from braid.spark.processes.executor_check import check_executors
 from braid.spark.processes.java import ensure_java
 from braid.spark.processes.jvm import Jvm, forget, launch
@@ -77,7 +78,7 @@ _SESSION = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.minBatchesToRetain": str(RETAINED),
     # Whenever something is new, the driver gets all that Spark keeps, as JSON.
     "spark.sql.streaming.numRecentProgressUpdates": "32",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
@@ -131,7 +132,7 @@ def open_session(
     session = spark.newSession()
     for name, value in _SESSION.items():
         session.conf.set(name, value)
-    if not _is_local(str(context.master)):
+    if not is_local(str(context.master)):
         try:
             ship(context)
             check_executors(context, home)
@@ -170,7 +171,7 @@ def activated(session: SparkSession) -> Iterator[None]:
             active.clearActiveSession()
 
 
-def _is_local(master: str) -> bool:
+def is_local(master: str) -> bool:
     """Whether executors are threads of the driver, and so see its Python packages."""
     return master == "local" or master.startswith("local[")
 
@@ -206,7 +207,7 @@ def _start(master: str, settings: Mapping[str, str], log: Path | None) -> SparkS
         **_STATIC,
         **settings,
     }
-    environment = _local_environment(log) if _is_local(master) else driver_environment()
+    environment = _local_environment(log) if is_local(master) else driver_environment()
     try:
         with _changed({**_own(_PYTHON), **environment}):
             launch(chosen, log)

@@ -6,7 +6,6 @@ JVM rows. Everything comes out as from a slicer in Catalyst, to the bit of the h
 
 from __future__ import annotations
 
-import urllib.parse
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow import fs
 
 from braid.core.columns import FILE_CLOCK, FILE_PATH, HASH, KEY, NOTE, TIME
 from braid.core.errors import LogError, SchemaError
@@ -24,6 +22,7 @@ from braid.engine.notes import KEEP, note_array
 from braid.eventtime.validity import INVALID_TIME, Validity, classify, to_micros, words_of
 from braid.log.hashing import hash_rows
 from braid.plan.physical.slicing import may_read_whole_files
+from braid.spark.paths import located
 
 if TYPE_CHECKING:
     from braid.plan.kinds.slicer import SlicerStage
@@ -125,8 +124,7 @@ _MICROS = pa.timestamp("us", tz="UTC")
 
 def _read(path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Batches of a file with the columns and types of `schema`."""
-    # Spark writes paths as Hadoop does, with a scheme but without escapes.
-    filesystem, where = fs.FileSystem.from_uri(urllib.parse.quote(path, safe=":/"))
+    filesystem, where = located(path)
     try:
         with filesystem.open_input_file(where) as file:
             parquet = pq.ParquetFile(file)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import fs
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -21,6 +19,7 @@ from braid.core.errors import RunError, SchemaError
 from braid.log.category import Category
 from braid.log.log import Log
 from braid.plan.stages.base import Source
+from braid.spark.paths import located, unescaped
 from braid.spark.schemas import arrow_schema, spark_schema
 from braid.spark.sources.category import CategorySource
 from braid.spark.sources.csv_files import CsvFiles
@@ -93,7 +92,7 @@ class Inputs:
         files, names = frame.inputFiles(), [column.name for column in source.columns]
         if not files:
             return None
-        filesystem, path = fs.FileSystem.from_uri(files[0])
+        filesystem, path = located(unescaped(files[0]))
         own = pq.read_schema(path, filesystem=filesystem)
         if not set(names) <= set(own.names):
             return None
@@ -170,7 +169,7 @@ class Inputs:
         header = options.get("header", "true").lower() == "true"
         files = CsvFiles(names, header, options.get("delimiter", ","))
         for path in sorted(self.session.read.format("binaryFile").load(source.name).inputFiles())[:1]:
-            found = files.names(urllib.parse.unquote(path))
+            found = files.names(unescaped(path))
             unknown = [name for name in names if found is not None and name not in found]
             if unknown and found is not None:
                 raise SchemaError(

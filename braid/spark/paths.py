@@ -1,0 +1,35 @@
+"""Paths of files, as Spark, Java and Arrow write them."""
+
+from __future__ import annotations
+
+import urllib.parse
+
+from pyarrow import fs
+
+_LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-!.~'()*:@&=+$,;/")
+
+
+def is_pattern(path: str) -> bool:
+    """Whether Hadoop takes a path for a pattern."""
+    return not set("*?[]{}\\").isdisjoint(path)
+
+
+def located(path: str) -> tuple[fs.FileSystem, str]:
+    """Where Arrow finds a file, whose path Spark has written with a scheme but without escapes."""
+    filesystem, where = fs.FileSystem.from_uri(urllib.parse.quote(path, safe=":/"))
+    return filesystem, str(where)
+
+
+def escaped(path: str) -> str:
+    """A path as `java.net.URI` writes it: what is legal stays, and so do letters of all languages."""
+    return "".join(
+        one
+        if one in _LEGAL or (ord(one) > 127 and not one.isspace() and one.isprintable())
+        else urllib.parse.quote(one, safe="")
+        for one in path
+    )
+
+
+def unescaped(uri: str) -> str:
+    """What `escaped` was given."""
+    return urllib.parse.unquote(uri)
