@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from braid.core.errors import RunError
 from braid.log.layout import check_name
@@ -16,6 +18,8 @@ from braid.log.log import Log
 DEFAULT = "braid-home"
 """Folder that is used when no home is named, in the working directory."""
 DEAD_LETTER = "dead_letter"
+_TRIES, _PAUSE = 100, 0.01
+"""How often a start tries to take the application's lock, and seconds between two tries."""
 
 
 def default_home() -> str:
@@ -136,28 +140,58 @@ class AppHome:
         return self.root / "control" / f"{check_name(stage, 'stage')}.{what}.json"
 
     @contextmanager
-    def running(self) -> Iterator[None]:
-        """Hold the application's lock, which ends with the process; raise `RunError` if another has it."""
+    def running(self, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
+        """Hold the application's lock, which ends with the process; raise `RunError` if another has it.
+
+        Whoever asks `is_running` has the lock for a moment, too. So it is tried for a second.
+        """
         self.root.mkdir(parents=True, exist_ok=True)
-        with (self.root / "run.lock").open("a+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+        with self._lock_file.open("a+") as lock:
+            for _ in range(_TRIES):
+                if _take(lock, fcntl.LOCK_EX):
+                    break
+                sleep(_PAUSE)
+            else:
                 raise RunError(
                     f"application {self.name!r} is running already",
                     where=str(self.root),
                     hint="stop it first, or use another home",
-                ) from None
+                )
+            if not _is_at(lock, self._lock_file):
+                raise RunError(
+                    f"application {self.name!r} was dropped just now",
+                    where=str(self.root),
+                    hint="start it again, and it begins anew",
+                )
             yield
 
     def is_running(self) -> bool:
         """Whether a process holds the application's lock."""
-        path = self.root / "run.lock"
-        if not path.exists():
+        try:
+            lock = self._lock_file.open()
+        except FileNotFoundError:
             return False
-        with path.open("a+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
+        with lock:
+            # A shared lock: several may ask at once, and none takes another for the application.
+            return not _take(lock, fcntl.LOCK_SH)
+
+    @property
+    def _lock_file(self) -> Path:
+        return self.root / "run.lock"
+
+
+def _take(lock: TextIO, how: int) -> bool:
+    """Take a lock that ends when the file is closed; False if somebody has it."""
+    try:
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_at(file: TextIO, path: Path) -> bool:
+    """Whether an open file is still the one at its path."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
         return False
