@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from braid.core.config import AppConfig
 from braid.core.errors import BraidError
@@ -15,7 +16,7 @@ from braid.core.times import SECOND
 from braid.engine.needs import RunNeeds
 from braid.engine.upkeep import HomeUpkeep, one_line, survey, upkeep_lock
 from braid.engine.upkeep_rules import CategoryRule
-from braid.engine.upkeep_sweep import GRACE, sweep_application, sweep_counts, sweep_home
+from braid.engine.upkeep_sweep import GRACE, sweep_application, sweep_counts, sweep_home, sweep_table
 from braid.home.paths import AppHome
 from braid.home.rotation import rotate_open
 
@@ -104,6 +105,10 @@ class RunUpkeep:
                 if self._stopping.is_set():
                     return
                 self._try(rule.category, partial(self._tend, rule, may_retire=seen.may_retire), troubles)
+            for folder in seen.tables:
+                if self._stopping.is_set():
+                    return
+                self._try(f"table {folder}", partial(self._tend_table, folder), troubles)
             self._sweep_files()
 
     def _tend(self, rule: CategoryRule, *, may_retire: bool) -> None:
@@ -114,8 +119,12 @@ class RunUpkeep:
             self._work.retain(rule, self._clock())
         self._work.compact(rule, self._clock(), PIECES)
 
+    def _tend_table(self, folder: Path) -> None:
+        """One piece: what is to be done for a warehouse table."""
+        self._seldom(f"table:{folder}", lambda: sweep_table(folder, self._clock()))
+
     def _sweep_files(self) -> None:
-        """Sweep what is not in categories."""
+        """Sweep what is neither in categories nor in tables."""
         now = self._clock()
         self._seldom("home:", lambda: sweep_home(self._home.home, now))
         self._seldom("application:", lambda: sweep_application(self._home, now))

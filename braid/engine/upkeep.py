@@ -15,8 +15,16 @@ from pathlib import Path
 from braid.core.config import parse_options
 from braid.core.errors import BraidError, RunError
 from braid.core.times import SECOND
-from braid.engine.upkeep_rules import AppFacts, CategoryKind, CategoryRule, Holder, compaction, rules
-from braid.engine.upkeep_sweep import GRACE, sweep_application, sweep_home
+from braid.engine.upkeep_rules import (
+    AppFacts,
+    CategoryKind,
+    CategoryRule,
+    Holder,
+    compaction,
+    rules,
+    table_folders,
+)
+from braid.engine.upkeep_sweep import GRACE, sweep_application, sweep_home, sweep_table
 from braid.home.needs import QueryNeeds
 from braid.home.options import read_options
 from braid.home.paths import AppHome, Home
@@ -43,10 +51,13 @@ class Survey:
     troubles
         What could not be read. What an application needs that cannot be read is not known, so nothing is
         retired in the whole home until it can be.
+    tables
+        Folders of warehouse tables.
     """
 
     rules: Mapping[str, CategoryRule]
     troubles: tuple[str, ...] = ()
+    tables: tuple[Path, ...] = ()
 
     @property
     def may_retire(self) -> bool:
@@ -65,7 +76,11 @@ def survey(home: Home) -> Survey:
             troubles.append(f"application {application.name}: {one_line(error)}")
         else:
             found += [] if facts is None else [facts]
-    return Survey(rules(found, home.log().categories()), tuple(troubles))
+    warehouse = home.root / "warehouse"
+    tables = set(warehouse.iterdir()) if warehouse.is_dir() else set()
+    tables |= {folder for facts in found for folder in table_folders(facts, home.root)}
+    there = sorted(folder for folder in tables if folder.is_dir())
+    return Survey(rules(found, home.log().categories()), tuple(troubles), tuple(there))
 
 
 def facts_of(home: AppHome) -> AppFacts | None:
@@ -268,6 +283,8 @@ def upkeep(
         swept = sweep_home(home, now)
         for application in home.applications():
             swept += sweep_application(application, now)
+        for folder in seen.tables:
+            swept += sweep_table(folder, now)
         return UpkeepReport(tuple(reports), tuple(map(str, swept)), seen.troubles)
 
 

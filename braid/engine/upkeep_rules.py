@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 
 from braid.core.config import AppConfig
 from braid.core.times import FOREVER, MINUTE, SECOND
@@ -16,7 +17,7 @@ from braid.log.compaction import CompactionConfig
 from braid.log.records import Commit
 from braid.log.segments import SegmentEntry
 from braid.plan.physical.readers import category_readers
-from braid.plan.physical.targets import category_of
+from braid.plan.physical.targets import TableTarget, category_of, target_of
 from braid.plan.stages.base import Plan, Stage
 
 SHORTEST_COMPACTED = 5 * MINUTE
@@ -157,6 +158,12 @@ def written_by(app: AppFacts) -> dict[str, CategoryKind]:
 def read_by(app: AppFacts) -> set[str]:
     """The categories that an application reads."""
     return {category for reader in category_readers(app.plan) for category in reader.inputs.values()}
+
+
+def table_folders(app: AppFacts, home: Path) -> set[Path]:
+    """Folders of the warehouse tables that an application writes."""
+    targets = (target_of(app.name, stage, app.options) for stage in app.plan.stages)
+    return {target.folder(home) for target in targets if isinstance(target, TableTarget)}
 
 
 def _internal(plan: Plan, stage: Stage) -> bool:

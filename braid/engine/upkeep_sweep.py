@@ -20,12 +20,12 @@ _TABLE_COMMIT = re.compile(r"(.+)-(\d+)\.json")
 
 
 def sweep_home(home: Home, now: float) -> list[Path]:
-    """Remove what failed or killed processes have left beside the categories, and in the warehouse."""
+    """Remove what failed or killed processes have left beside the categories."""
     log = Path(home.log_root)
     folders = [path for path in _entries(log) if path.name.startswith(TEMP_PREFIX) and _old(path, now)]
     for path in folders:
         shutil.rmtree(path, ignore_errors=True)
-    return folders + [path for table in _entries(home.root / "warehouse") for path in sweep_table(table, now)]
+    return folders
 
 
 def sweep_application(home: AppHome, now: float) -> list[Path]:

@@ -35,6 +35,8 @@ from braid.log import hash_rows
 from braid.log.shared import reader
 from braid.plan.serialise import plan_to_json
 from braid.testing.runtime import LocalOperator, MemoryCell
+from tests.engine.test_drop import started
+from tests.engine.test_upkeep_sweep import NOW, leave
 from tests.log.samples import rows
 
 START = 1_700_000_000
@@ -261,3 +263,19 @@ def test_one_process_at_a_time_looks_after_a_home(home: Home) -> None:
         with pytest.raises(RunError, match="another process is at the upkeep"):
             upkeep(home, lambda: 0.0, lambda seconds: None)
     assert upkeep(home, lambda: 0.0, lambda seconds: None).categories == ()
+
+
+def test_tables_are_swept_wherever_they_are(home: Home, tmp_path: Path) -> None:
+    place = tmp_path / "elsewhere"
+    program = f"""
+      CREATE APPLICATION app;
+      CREATE INPUT TABLE l (id bigint, t timestamp) FROM SCRIBE("l") TIME t;
+      CREATE TABLE lake AS SELECT id, t FROM l STORAGE HIVE(table = "lake");
+      CREATE TABLE far AS SELECT id, t FROM l STORAGE HIVE(table = "far", path = "{place}");
+    """
+    started(home, program)
+    folders = [home.root / "warehouse" / name for name in ("lake", "of_an_application_that_is_gone")]
+    orphans = [leave(folder / "_staging" / "x.tmp", old=True) for folder in (place, *folders)]
+    report = upkeep(home, lambda: NOW, lambda _: None)
+    assert sorted(report.swept) == sorted(map(str, orphans))
+    assert not any(orphan.exists() for orphan in orphans)
