@@ -39,7 +39,7 @@ from braid.api.programs import (
 )
 from braid.api.upkeep import drop_application, drop_category, upkeep
 from braid.engine.drop import Dropped
-from braid.engine.upkeep import CategoryReport, UpkeepReport
+from braid.engine.upkeep import CategoryReport, TableReport, UpkeepReport
 from braid.engine.upkeep_rules import Holder
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ __all__ = [
     "Holder",
     "LookupInfo",
     "Publisher",
+    "TableReport",
     "UpkeepReport",
     "categories",
     "compile_file",

@@ -56,9 +56,15 @@ def upkeep(
     Console(width=None if sys.stdout.isatty() else 200).print(table)
     if report.swept:
         typer.echo(f"{len(report.swept)} files of failed or killed processes removed elsewhere")
+    folded = sum(one.folded for one in report.tables)
+    if folded:
+        typer.echo(f"{folded:,} old records of commits folded, of tables")
+    bad_tables = [found for found in report.tables if found.trouble is not None]
+    for found in bad_tables:
+        typer.echo(f"table {found.folder}: {found.trouble}", err=True)
     for trouble in report.troubles:
         typer.echo(f"nothing was retired: {trouble}", err=True)
-    if report.troubles or any(one.trouble for one in report.categories):
+    if report.troubles or bad_tables or any(one.trouble for one in report.categories):
         raise typer.Exit(1)
 
 

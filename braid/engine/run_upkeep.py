@@ -19,6 +19,7 @@ from braid.engine.upkeep_rules import CategoryRule
 from braid.engine.upkeep_sweep import GRACE, sweep_application, sweep_counts, sweep_home, sweep_table
 from braid.home.paths import AppHome
 from braid.home.rotation import rotate_open
+from braid.home.table_commits import TableCommits
 
 LOW = 2**30
 """Bytes of free space below which upkeep does not wait for its time."""
@@ -26,6 +27,8 @@ HASTE = 5.0
 """Seconds between two rounds when there is little space."""
 PIECES = 4
 """Pieces of compaction of one category in one round."""
+RECORDS = 10_000
+"""Records of commits of one table that are folded in one round, which takes half a second."""
 FIRST_SWEEP, SWEEP = 600.0, 3600.0
 """Seconds after which orphans are looked for first, and then again."""
 SHARE = 0.002
@@ -122,6 +125,7 @@ class RunUpkeep:
     def _tend_table(self, folder: Path) -> None:
         """One piece: what is to be done for a warehouse table."""
         self._seldom(f"table:{folder}", lambda: sweep_table(folder, self._clock()))
+        TableCommits(folder).fold(RECORDS)
 
     def _sweep_files(self) -> None:
         """Sweep what is neither in categories nor in tables."""

@@ -5,10 +5,9 @@ One process at a time does it, by a lock. Clocks are passed in, in seconds.
 
 from __future__ import annotations
 
-import fcntl
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,9 +24,11 @@ from braid.engine.upkeep_rules import (
     table_folders,
 )
 from braid.engine.upkeep_sweep import GRACE, sweep_application, sweep_home, sweep_table
+from braid.home.locks import exclusive
 from braid.home.needs import QueryNeeds
 from braid.home.options import read_options
 from braid.home.paths import AppHome, Home
+from braid.home.table_commits import TableCommits
 from braid.log.category import Category
 from braid.plan.physical.readers import category_readers
 from braid.plan.serialise import loads
@@ -35,6 +36,8 @@ from braid.plan.time_words import duration
 
 ALL_PIECES = 10_000
 """More pieces of compaction than a category has."""
+ALL_RECORDS = 2**62
+"""More records of commits than a table has."""
 LAG = 10.0
 """Seconds between the retirement of commits and the removal of their files: whoever has looked at the log
 before, and is about to read, has done so by then."""
@@ -98,17 +101,9 @@ def facts_of(home: AppHome) -> AppFacts | None:
     return AppFacts(home.name, plan, options, home.dead_letter, needs)
 
 
-@contextmanager
-def upkeep_lock(home: Home) -> Iterator[bool]:
+def upkeep_lock(home: Home) -> AbstractContextManager[bool]:
     """Whether nobody else is at the upkeep of a home, and nobody begins until the block ends."""
-    home.root.mkdir(parents=True, exist_ok=True)
-    with (home.root / ".upkeep.lock").open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+    return exclusive(home.root / ".upkeep.lock")
 
 
 @dataclass(frozen=True)
@@ -242,10 +237,30 @@ class CategoryReport:
 
 
 @dataclass(frozen=True)
+class TableReport:
+    """What upkeep has done for a warehouse table: records of commits that were folded, or what went wrong."""
+
+    folder: str
+    folded: int = 0
+    trouble: str | None = None
+
+
+@dataclass(frozen=True)
 class UpkeepReport:
-    """What upkeep of a whole home has done, or would do: categories, files swept elsewhere, and troubles."""
+    """What upkeep of a whole home has done, or would do.
+
+    Parameters
+    ----------
+    categories, tables
+        By category, and by warehouse table.
+    swept
+        Files swept elsewhere.
+    troubles
+        Why nothing was retired.
+    """
 
     categories: tuple[CategoryReport, ...]
+    tables: tuple[TableReport, ...] = ()
     swept: tuple[str, ...] = ()
     troubles: tuple[str, ...] = ()
     dry_run: bool = field(default=False, kw_only=True)
@@ -276,16 +291,15 @@ def upkeep(
         now = clock()
         reports = [_retain(home, work, rule, now, seen, dry_run) for rule in seen.rules.values()]
         if dry_run:
-            return UpkeepReport(tuple(reports), (), seen.troubles, dry_run=True)
+            return UpkeepReport(tuple(reports), troubles=seen.troubles, dry_run=True)
         if any(application.is_running() for application in home.applications()):
             sleep(LAG)
         reports = [_clear(home, work, one, seen.rules[one.category], clock()) for one in reports]
         swept = sweep_home(home, now)
         for application in home.applications():
             swept += sweep_application(application, now)
-        for folder in seen.tables:
-            swept += sweep_table(folder, now)
-        return UpkeepReport(tuple(reports), tuple(map(str, swept)), seen.troubles)
+        tables = [_tend_table(folder, now, swept) for folder in seen.tables]
+        return UpkeepReport(tuple(reports), tuple(tables), tuple(map(str, swept)), seen.troubles)
 
 
 def _retain(
@@ -324,6 +338,15 @@ def _clear(
         return replace(report, after=measure(home, report.category))
     except (BraidError, OSError) as error:
         return replace(report, trouble=one_line(error))
+
+
+def _tend_table(folder: Path, now: float, swept: list[Path]) -> TableReport:
+    """All upkeep of a table; files that went are added to those swept."""
+    try:
+        swept += sweep_table(folder, now)
+        return TableReport(str(folder), TableCommits(folder).fold(ALL_RECORDS))
+    except (BraidError, OSError) as error:
+        return TableReport(str(folder), trouble=one_line(error))
 
 
 def measure(home: Home, name: str) -> Size:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from braid.home.paths import AppHome, Home
+from braid.home.table_commits import COMMITS, LOCK_FILE, STAGING, TableCommits
 from braid.log.layout import TEMP_PREFIX
 
 GRACE = 86_400.0
@@ -16,7 +16,6 @@ GRACE = 86_400.0
 end of which something does."""
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}")
 """Names of files that `braid.home.files.write_json` has not renamed."""
-_TABLE_COMMIT = re.compile(r"(.+)-(\d+)\.json")
 
 
 def sweep_home(home: Home, now: float) -> list[Path]:
@@ -43,19 +42,19 @@ def sweep_counts(home: AppHome, now: float) -> list[Path]:
 
 
 def sweep_table(folder: Path, now: float) -> list[Path]:
-    """Remove staged files of a table that no commit will move into it.
+    """Remove staged files of a table that no commit will move into it, and unfinished records.
 
     Of each stage, the last commit may have been killed before it had moved all that it names.
     """
-    staged = [path for path in _entries(folder / "_staging") if _old(path, now)]
-    if not staged:
-        return []
-    last: dict[str, tuple[int, Path]] = {}
-    for path in _entries(folder / "_commits"):
-        if found := _TABLE_COMMIT.fullmatch(path.name):
-            last[found[1]] = max((int(found[2]), path), last.get(found[1], (-1, path)))
-    named = {name for _, path in last.values() for name in json.loads(path.read_text())}
-    return _remove([path for path in staged if path.name not in named], now)
+    hidden = (folder / COMMITS).glob(".*")
+    found = [path for path in hidden if path.name != LOCK_FILE]
+    staged = [path for path in _entries(folder / STAGING) if _old(path, now)]
+    if staged:
+        commits = TableCommits(folder)
+        last = [commits.read(stage, numbers[-1]) for stage, numbers in commits.recorded().items()]
+        named = {name for moves in last for name in moves or ()}
+        found += [path for path in staged if path.name not in named]
+    return _remove(found, now)
 
 
 def _remove(paths: Iterable[Path], now: float) -> list[Path]:

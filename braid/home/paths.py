@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from braid.core.errors import RunError
+from braid.home.locks import take
 from braid.log.layout import check_name
 from braid.log.log import Log
 
@@ -148,7 +148,7 @@ class AppHome:
         self.root.mkdir(parents=True, exist_ok=True)
         with self._lock_file.open("a+") as lock:
             for _ in range(_TRIES):
-                if _take(lock, fcntl.LOCK_EX):
+                if take(lock):
                     break
                 sleep(_PAUSE)
             else:
@@ -173,20 +173,11 @@ class AppHome:
             return False
         with lock:
             # A shared lock: several may ask at once, and none takes another for the application.
-            return not _take(lock, fcntl.LOCK_SH)
+            return not take(lock, shared=True)
 
     @property
     def _lock_file(self) -> Path:
         return self.root / "run.lock"
-
-
-def _take(lock: TextIO, how: int) -> bool:
-    """Take a lock that ends when the file is closed; False if somebody has it."""
-    try:
-        fcntl.flock(lock, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _is_at(file: TextIO, path: Path) -> bool:

@@ -17,6 +17,7 @@ from braid.engine.run_upkeep import RunUpkeep, interval
 from braid.engine.upkeep import LAG, upkeep_lock
 from braid.home.files import write_json
 from braid.home.paths import Home
+from braid.home.table_commits import TableCommits
 from braid.plan.serialise import plan_to_json
 from tests.engine.test_drop import READER
 from tests.log.samples import rows
@@ -127,3 +128,17 @@ def test_little_space_does_not_wait(home: Home, monkeypatch: pytest.MonkeyPatch)
     assert loop.turn(720.0) == (8, 20)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(run_upkeep.LOW - 1))
     assert loop.turn(731.0) == (8, 12)
+
+
+def test_records_of_tables_are_folded_in_every_round(home: Home) -> None:
+    loop = Loop(home)
+    table = home.root / "warehouse" / "lake"
+    for number in range(250):
+        TableCommits(table).publish("s", number, {})
+    loop.turn(61.0)
+    assert TableCommits(table).recorded() == {"s": list(range(150, 250))}
+    (table / "_commits" / "folded.json").write_text("cut off")
+    for number in range(250, 400):
+        (table / "_commits" / f"s-{number:08d}.json").write_text("{}")
+    loop.turn(122.0)
+    assert [trouble.split(":")[0] for trouble in loop.upkeep.troubles] == [f"table {table}"]

@@ -279,3 +279,15 @@ def test_tables_are_swept_wherever_they_are(home: Home, tmp_path: Path) -> None:
     report = upkeep(home, lambda: NOW, lambda _: None)
     assert sorted(report.swept) == sorted(map(str, orphans))
     assert not any(orphan.exists() for orphan in orphans)
+
+
+def test_old_records_of_tables_are_folded(home: Home) -> None:
+    folders = [home.root / "warehouse" / name for name in ("bad", "good")]
+    for folder in folders:
+        for number in range(500):
+            leave(folder / "_commits" / f"s-{number:08d}.json", old=True, text="{}")
+    (folders[0] / "_commits" / "s-00000007.json").write_text("cut off")
+    report = upkeep(home, lambda: NOW, lambda _: None)
+    assert [(Path(one.folder), one.folded) for one in report.tables] == [(folders[0], 0), (folders[1], 400)]
+    assert "s-00000007.json: not the record of a commit" in (report.tables[0].trouble or "")
+    assert len(list((folders[1] / "_commits").glob("s-*.json"))) == 100

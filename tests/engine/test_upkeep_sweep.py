@@ -59,3 +59,12 @@ def test_staged_files_that_a_commit_has_still_to_move_stay(tmp_path: Path) -> No
     assert sweep_table(table, NOW) == [orphan]
     assert named.exists()
     assert young.exists()
+
+
+def test_unfinished_records_of_a_table_go(tmp_path: Path) -> None:
+    unfinished = leave(tmp_path / "_commits" / ".0a1b.tmp", old=True)
+    young = leave(tmp_path / "_commits" / ".2c3d.tmp", old=False)
+    lock = leave(tmp_path / "_commits" / ".lock", old=True)
+    assert sweep_table(tmp_path, NOW) == [unfinished]
+    assert young.exists()
+    assert lock.exists()

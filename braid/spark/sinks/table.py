@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,12 +17,11 @@ from pyspark.sql.types import StructType
 
 from braid.core.counters import Counters
 from braid.core.times import HOUR
+from braid.home.table_commits import STAGING, Moves, TableCommits
+from braid.log import durable
 from braid.spark.sinks.base import NotedWriter, SinkConfig
 
 _NO_TIME = "dt=__HIVE_DEFAULT_PARTITION__/hour=__HIVE_DEFAULT_PARTITION__"
-_STAGING = "_staging"
-"""Folder of files that no commit names yet; no pattern for Parquet files matches in it."""
-_COMMITS = "_commits"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +50,7 @@ class TableWriter(NotedWriter[TableConfig]):
 
     def store(self, batches: Iterator[pa.RecordBatch]) -> str:
         """Write one staged file per event hour."""
-        staging = Path(self._config.folder) / _STAGING
+        staging = Path(self._config.folder) / STAGING
         files: dict[str, tuple[Path, pq.ParquetWriter]] = {}
         rows = 0
         try:
@@ -68,7 +66,7 @@ class TableWriter(NotedWriter[TableConfig]):
             for _, writer in files.values():
                 writer.close()
         for path, _ in files.values():
-            _flush(path)
+            durable.sync(str(path))
         return json.dumps({"rows": rows, "files": {name: path.name for name, (path, _) in files.items()}})
 
     def publish(self, stored: Sequence[str], commit: int, counts: Counters) -> None:
@@ -80,24 +78,32 @@ class TableWriter(NotedWriter[TableConfig]):
             for task, part in enumerate(parts)
             for partition, name in part["files"].items()
         }
-        record = root / _COMMITS / f"{self._config.stage}-{commit:08d}.json"
-        won = _create(record, moves)
-        if not won:
-            for name in moves:
-                (root / _STAGING / name).unlink(missing_ok=True)
-            moves = json.loads(record.read_text())
+        named = TableCommits(root).publish(self._config.stage, commit, moves)
+        if named == moves:
+            self._move(moves)
+            counts.rows_out = sum(part["rows"] for part in parts)
+            counts.files_out = len(moves)
+            return
+        for name in moves:
+            durable.remove(str(root / STAGING / name))
+        if named is None:
+            targets = list(root.glob(f"*/*/{self._config.stage}-{commit:08d}-*.parquet"))
+        else:
+            self._move(named)
+            targets = [root / target for target in named.values()]
+        # What counts is what is there: a lookup may have found something else this time.
+        counts.rows_out = sum(pq.read_metadata(target).num_rows for target in targets if target.exists())
+        counts.files_out = len(targets)
+
+    def _move(self, moves: Moves) -> None:
+        """Move staged files into the table, as far as that has not been done."""
+        root = Path(self._config.folder)
         for name, target in moves.items():
-            staged, final = root / _STAGING / name, root / target
+            staged, final = root / STAGING / name, root / target
             if staged.exists():
                 final.parent.mkdir(parents=True, exist_ok=True)
-                staged.replace(final)
-                _flush(final.parent)
-        # What counts is what is there: a lookup may have found something else this time.
-        rows = (part["rows"] for part in parts)
-        finals = (root / target for target in moves.values())
-        there = (pq.read_metadata(final).num_rows for final in finals if final.exists())
-        counts.rows_out = sum(rows if won else there)
-        counts.files_out = len(moves)
+                durable.replace(str(staged), str(final))
+                durable.sync(str(final.parent))
 
     def _split(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Rows by partition."""
@@ -112,8 +118,7 @@ class TableWriter(NotedWriter[TableConfig]):
 
 def last_commit(folder: Path, stage: str) -> int:
     """The last commit of a stage that a table has; -1 if it has none."""
-    found = (folder / _COMMITS).glob(f"{stage}-*.json")
-    return max((int(path.stem.rpartition("-")[2]) for path in found), default=-1)
+    return TableCommits(folder).last(stage)
 
 
 def _partition(hour: int) -> str:
@@ -122,28 +127,3 @@ def _partition(hour: int) -> str:
     start = np.datetime64(0, "h") + np.timedelta64(hour, "h")
     day, _, clock = str(start).partition("T")
     return f"dt={day}/hour={clock[:2]}"
-
-
-def _create(path: Path, value: object) -> bool:
-    """Write a file that did not exist, whole; False if it does."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{uuid.uuid4().hex}.tmp")
-    fresh.write_text(json.dumps(value))
-    _flush(fresh)
-    try:
-        os.link(fresh, path)
-    except FileExistsError:
-        return False
-    finally:
-        fresh.unlink()
-    _flush(path.parent)
-    return True
-
-
-def _flush(path: Path) -> None:
-    """Make a file or folder durable."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -7,11 +7,15 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pytest
 
 from braid.core.columns import NOTE
+from braid.core.counters import Counters
 from braid.home.paths import Home
-from braid.spark.sinks.table import TableConfig, TableWriter
-from tests.spark.sinks.configs import config
+from braid.home.table_commits import TableCommits
+from braid.spark.sinks.table import TableConfig, TableWriter, last_commit
+from tests.home.killed import Killed, killed_at
+from tests.spark.sinks.configs import config, noted
 
 
 def test_tables_are_partitioned_by_hour_and_written_once(home: Home, tmp_path: Path) -> None:
@@ -48,3 +52,74 @@ def test_a_table_commit_that_was_cut_short_is_finished_by_the_replay(home: Home,
     writer.commit([writer.write(iter([batch]))], 0)
     assert sorted(target.glob("dt=*/hour=*/*.parquet")) == moved
     assert not list((target / "_staging").iterdir())
+
+
+class Writers:
+    """Two stages that write one table, commit by commit, and upkeep that folds all records that it may."""
+
+    def __init__(self, home: Home) -> None:
+        self.folder = home.root / "warehouse" / "lake"
+        settings = {"folder": str(self.folder), "time": None}
+        self.stages = {
+            stage: TableWriter(config(home, TableConfig, stage=stage, **settings)) for stage in "st"
+        }
+
+    def commit(self, stage: str, number: int) -> Counters:
+        counts = Counters()
+        stored = [self.stages[stage].store(iter([noted([f"{stage}{number}{i}" for i in range(3)])]))]
+        self.stages[stage].publish(stored, number, counts)
+        return counts
+
+    def fold(self) -> None:
+        TableCommits(self.folder).fold(10**9, kept=1, least=1)
+
+    def commit_and_fold(self, number: int) -> None:
+        for stage in self.stages:
+            self.commit(stage, number)
+            self.fold()
+
+    def read(self) -> list[str]:
+        """What somebody sees who reads the table now."""
+        files = f"{self.folder}/**/*.parquet"
+        return [row for (row,) in duckdb.execute(f"SELECT a FROM '{files}' ORDER BY a").fetchall()]
+
+    def written(self, commits: int) -> list[str]:
+        return sorted(f"{stage}{number}{i}" for stage in "st" for number in range(commits) for i in range(3))
+
+
+def test_a_folded_commit_is_not_published_again(home: Home) -> None:
+    writers = Writers(home)
+    for number in range(3):
+        writers.commit_and_fold(number)
+    for number in range(3):
+        assert (writers.commit("s", number).rows_out, writers.commit("t", number).files_out) == (3, 1)
+    assert writers.read() == writers.written(3)
+    assert not list((writers.folder / "_staging").iterdir())
+    assert [last_commit(writers.folder, stage) for stage in ("s", "t", "u")] == [2, 2, -1]
+
+
+def test_rows_are_there_once_whenever_a_writer_or_upkeep_is_killed(
+    memory_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step, ended = 0, False
+    while not ended:
+        writers = Writers(Home.at(memory_path / str(step)))
+        for number in range(3):
+            for stage in writers.stages:
+                writers.commit(stage, number)
+        with monkeypatch.context() as patch:
+            killed_at(step, patch)
+            try:
+                writers.commit_and_fold(3)
+                ended = True
+            except Killed:
+                step += 1
+        seen = writers.read()
+        assert set(writers.written(3)) <= set(seen) <= set(writers.written(4))
+        assert len(set(seen)) == len(seen)
+        for number in (3, 2, 0):  # what was under way is repeated, and so is what never is
+            writers.commit_and_fold(number)
+        assert writers.read() == writers.written(4)
+        assert [last_commit(writers.folder, stage) for stage in writers.stages] == [3, 3]
+        assert TableCommits(writers.folder).recorded() == {"s": [3], "t": [3]}
+    assert step == 2 * 7 + 8 + 4  # of two commits, and of folding five records and one
