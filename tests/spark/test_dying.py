@@ -160,20 +160,6 @@ def test_damaged_control_files_are_named_or_mended(spark: object, home: Home) ->
     assert all(row["lid"] == row["rid"] for row in read("out", home).to_pylist())
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 4 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip(f"mounting a small disk is not permitted: {mounted.stderr.decode().strip()}")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
 def test_a_full_disk_is_waited_for(spark: object, small_disk: Path) -> None:
     home = Home.at(small_disk / "home")
     feed(home, 0, 100)
