@@ -17,7 +17,9 @@ from braid.engine.inputs import InputLog
 from braid.engine.offsets import OperatorOffset
 from braid.engine.waiting import Full, limited, padding_due
 from braid.eventtime.offset import InputOffset, Offset
-from braid.eventtime.pacing import Decision, PacingConfig, next_offset
+from braid.eventtime.pacing.config import PacingConfig
+from braid.eventtime.pacing.decide import next_offset
+from braid.eventtime.pacing.decision import Decision
 from braid.kernels.step import Step
 
 _FIRST_GROWTH = 8

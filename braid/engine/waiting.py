@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from braid.core.errors import RunError
-from braid.eventtime.pacing import PacingConfig
+from braid.eventtime.pacing.config import PacingConfig
 
 PATIENCE = 8
 """Chunks that a join with full buffers takes, one by one, before fewer rows must wait than at first."""

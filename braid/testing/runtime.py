@@ -13,7 +13,7 @@ from braid.engine.inputs import InputLog
 from braid.engine.notes import Notes
 from braid.engine.offsets import OperatorOffset
 from braid.engine.stepper import OperatorConfig, Stepper, unpack_state
-from braid.eventtime.pacing import PacingConfig
+from braid.eventtime.pacing.config import PacingConfig
 from braid.kernels.operator import OperatorSpec
 from braid.kernels.state import decode
 from braid.kernels.step import Step

@@ -14,7 +14,7 @@ from braid.core.times import MIN_TIME
 from braid.eventtime.calibrated import Calibrated
 from braid.eventtime.chunk import ChunkTimes
 from braid.eventtime.ordered import Ordered
-from braid.eventtime.pacing import PacingConfig
+from braid.eventtime.pacing.config import PacingConfig
 from braid.eventtime.propagated import Propagated
 
 
