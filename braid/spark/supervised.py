@@ -172,9 +172,8 @@ class Supervised:
             return []
         self._heard = self._clock(), at
         # To be told of all that Spark keeps takes a hundred times as long as to be told of the last one.
-        next_one = self._told + 1
-        if last is not None and last["batchId"] == next_one and "addBatch" in last["durationMs"]:
-            self._told = next_one
+        if last is not None and last["batchId"] == self._told + 1:
+            self._told += "addBatch" in last["durationMs"]
             return [last]
         self._told = _last_batch(self.query)
         return self.query.recentProgress
