@@ -21,6 +21,8 @@ SEGMENT_BYTES = 8 * LARGE_BYTES
 """Smaller ones are copied into segments of about this size."""
 DENSE = 128
 """If at least one row in so many is taken, Arrow is faster, which copies all segments on the way."""
+COMBINED_BYTES = 1 << 30
+"""Segments with more bytes than that are never copied at once: Arrow's texts have offsets of 32 bits."""
 RUN_ROWS = 64
 """Ascending rows per segment from which on it is not."""
 TIER = 8
@@ -56,9 +58,10 @@ class BlockSource(Protocol):
 
 
 class _Segment(NamedTuple):
-    """Rows that follow each other, and whether they stay where they are."""
+    """Rows that follow each other, how many bytes they have, and whether they stay where they are."""
 
     rows: pa.RecordBatch
+    weight: int
     settled: bool
 
 
@@ -114,8 +117,9 @@ class BlockStore:
         self._sizes = extended(self._sizes, [np.array([size])])
         self.starts = extended(self.starts, [np.array([start + size])])
         if size:
-            settled = size >= LARGE_ROWS or batch.nbytes >= LARGE_BYTES
-            self._segments.append(_Segment(batch, settled))
+            weight = batch.nbytes
+            settled = size >= LARGE_ROWS or weight >= LARGE_BYTES
+            self._segments.append(_Segment(batch, weight, settled))
             self._columns = {}
             self._edges.append(start + size)
         return start
@@ -135,7 +139,8 @@ class BlockStore:
         if len(self._segments) == 1:
             return self._taken(names, pa.array(rows, mask=missing))
         ascending = missing is None and bool(np.all(rows[1:] >= rows[:-1]))
-        if len(rows) * DENSE >= self.rows and not (ascending and len(rows) > RUN_ROWS * self.segments):
+        dense = len(rows) * DENSE >= self.rows and not (ascending and len(rows) > RUN_ROWS * self.segments)
+        if dense and sum(segment.weight for segment in self._segments) <= COMBINED_BYTES:
             return self._taken(names, pa.array(rows, mask=missing))
         if missing is None:
             return self._taken_apart(names, rows, ascending)
@@ -269,8 +274,8 @@ class BlockStore:
                 left[begin:end] = True
                 count = end - begin
             else:
-                index = pa.array(np.flatnonzero(wanted[begin:end]))
-                segment = _Segment(segment.rows.take(index), count >= SEGMENT_ROWS)
+                some = segment.rows.take(pa.array(np.flatnonzero(wanted[begin:end])))
+                segment = _Segment(some, some.nbytes, count >= SEGMENT_ROWS)
             segments.append(segment)
             edges.append(edges[-1] + count)
         self._segments, self._edges, self._columns = segments, edges, {}
@@ -302,10 +307,11 @@ class BlockStore:
         """From which segment on those before `end` are to be joined into one."""
         first, size, weight = end, 0, 0
         while first > 0 and size < SEGMENT_ROWS and weight < SEGMENT_BYTES:
-            batch, settled = self._segments[first - 1]
-            if settled or (size and batch.num_rows > tier * size):
+            segment = self._segments[first - 1]
+            rows = segment.rows.num_rows
+            if segment.settled or (size and rows > tier * size):
                 break
-            first, size, weight = first - 1, size + batch.num_rows, weight + batch.nbytes
+            first, size, weight = first - 1, size + rows, weight + segment.weight
         return first
 
     def _join(self, first: int, end: int) -> None:
@@ -315,8 +321,9 @@ class BlockStore:
             columns = zip(*(batch.columns for batch in batches), strict=True)
             arrays = [pa.concat_arrays(parts) for parts in columns]
             rows = pa.RecordBatch.from_arrays(arrays, names=batches[0].schema.names)
-            settled = rows.num_rows >= SEGMENT_ROWS or rows.nbytes >= SEGMENT_BYTES
-            self._segments[first:end] = [_Segment(rows, settled)]
+            weight = rows.nbytes
+            settled = rows.num_rows >= SEGMENT_ROWS or weight >= SEGMENT_BYTES
+            self._segments[first:end] = [_Segment(rows, weight, settled)]
             self._columns = {}
             self._edges[first + 1 : end] = []
 

@@ -19,6 +19,7 @@ from braid.kernels.minima import PAGE, Minima
 
 SCHEMA = pa.schema([("text", pa.string()), ("number", pa.int64())])
 ABSENT = 7
+NO_ROWS = np.zeros(0, np.int64)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -94,6 +95,41 @@ def check(
     assert store.whole(flags, ABSENT, held).tolist() == whole
     mine = np.array([number for number, row in enumerate(rows) if row[0] in set(ids)], np.int64)
     assert np.array(whole, np.uint8)[store.whole_number(mine, held)].tolist() == flags[mine].tolist()
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=200, deadline=None)
+def test_segments_that_cannot_be_copied_at_once_give_the_same_rows(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    store = BlockStore(SCHEMA)
+    for commit in range(int(rng.integers(1, 12))):
+        store.append(Position(commit, 0), batch(store.rows, int(rng.choice([0, 1, 3, 9]))))
+        if rng.random() < 0.4:
+            store.tidy()
+    rows = rng.integers(-1, store.rows, int(rng.integers(0, 2 * store.rows + 2))) if store.rows else NO_ROWS
+    some = rows[rows >= 0]
+    requests = [(rows, True), (some, False), (np.sort(some), False), (np.full(3, -1), True)]
+    expected = [store.gather(SCHEMA.names, which, nullable=nullable) for which, nullable in requests]
+    assert [one["number"].to_pylist() for one in expected[:2]] == [
+        [None if row < 0 else row for row in rows.tolist()],
+        some.tolist(),
+    ]
+    for bound in (0, int(rng.integers(1, 400))):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(blocks, "COMBINED_BYTES", bound)
+            for (which, nullable), wanted in zip(requests, expected, strict=True):
+                assert store.gather(SCHEMA.names, which, nullable=nullable) == wanted
+
+
+def test_more_text_than_arrow_can_address() -> None:
+    text = pa.array([f"{row:0{1 << 19}d}" for row in range(64)])
+    store = BlockStore(pa.schema([("text", text.type)]))
+    for commit in range(80):
+        # The blocks share their memory, but Arrow would have to copy 2.5 GB.
+        store.append(Position(commit, 0), pa.RecordBatch.from_arrays([text], names=["text"]))
+    rows = np.arange(store.rows - 1, 0, -101)
+    assert len(rows) * blocks.DENSE >= store.rows
+    assert [int(one[-2:]) for one in store.take("text", rows).to_pylist()] == (rows % 64).tolist()
 
 
 def test_small_blocks_are_few_arrays_and_are_copied_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
