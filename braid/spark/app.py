@@ -5,38 +5,32 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from functools import partial
 from types import TracebackType
 
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from braid.core.config import parse_options
 from braid.core.errors import RunError
 from braid.core.logging import Log, log_to_file
-from braid.core.threads import Threads, spawn, within
+from braid.core.threads import Threads, within
 from braid.core.times import DAY
 from braid.engine.cadence import Cadences
-from braid.engine.needs import RunNeeds
 from braid.engine.ownership import check_inputs, check_outputs
-from braid.engine.run_metrics import Progress, RunStatus, StageMetrics
 from braid.engine.run_upkeep import RunUpkeep
 from braid.engine.silences import Silences
-from braid.home.files import is_full, write_json
+from braid.home.files import write_json
 from braid.home.metrics import MicroBatch
 from braid.home.options import write_options
 from braid.home.paths import AppHome, Home
 from braid.home.status import RunState, Status, as_of
-from braid.plan.dependencies import reads_kept, upstream
-from braid.plan.kinds.slicer import SlicerStage
-from braid.plan.physical.slicing import may_leave_out
-from braid.plan.physical.targets import relay_name
+from braid.plan.dependencies import upstream
 from braid.plan.retention import retention_warnings
 from braid.plan.serialise import plan_to_json
-from braid.plan.stages.base import Plan, Stage
+from braid.plan.stages.base import Plan
 from braid.plan.update.change import Change
 from braid.plan.update.diff import diff
 from braid.plan.update.rules import Verdict
@@ -45,17 +39,15 @@ from braid.spark.last_run import ran_plan
 from braid.spark.launcher import Launcher
 from braid.spark.processes.jvm import Jvm
 from braid.spark.processes.session import close_session, open_session
-from braid.spark.queries import Report
 from braid.spark.resuming import Resuming
-from braid.spark.supervised import Supervised
+from braid.spark.run_queries import STOP_SECONDS, RunQueries
+from braid.spark.run_report import RunReport
 
 _WATCH_SECONDS = 0.25
 _UPKEEP_SECONDS = 1.0
 """How often upkeep looks whether something is due."""
-_STOP_SECONDS = 7.0
-"""How long queries may take to stop until Java is killed, which is as safe at any time as it is quick."""
 _SHARED_STOP_SECONDS = 60.0
-"""The same where Java is the caller's, and not to be killed."""
+"""How long queries may take to stop where Java is the caller's, and not to be killed."""
 
 NEVER = 100 * 365 * DAY
 """Longer than any run, in microseconds."""
@@ -116,7 +108,6 @@ class Application:
         self._own = spark is None
         self._spark = spark
         self._start = (master, settings)
-        self._on_progress = on_progress
         self._on_phase = on_phase or (lambda phase: None)
         self._show = show or _print
         self._held = ExitStack()
@@ -124,24 +115,10 @@ class Application:
         self._over = False
         self._session: SparkSession | None = None
         self._jvm: Jvm | None = None
-        self._launcher: Launcher | None = None
-        self._queries: dict[str, Supervised] = {}
-        self._relays: dict[str, Supervised] = {}
-        self._metrics = {
-            stage.name: StageMetrics(
-                self.home,
-                stage.name,
-                stage.kind,
-                _what(stage),
-                stage.stateful,
-                stage.categories(),
-                isinstance(stage, SlicerStage) and not stage.categories() and may_leave_out(stage),
-            )
-            for stage in plan.stages
-        }
-        self._needs = RunNeeds(self.home, plan)
-        self._status = RunStatus(self.home)
+        self._queries: RunQueries | None = None
+        self._on_progress = on_progress
         self._cadences = self._cadence()
+        self._report = RunReport(self.home, plan, self._options, self._cadences, self._progressed)
         self._error: BaseException | None = None
         self._threads = Threads(self.home.name, self.fail)
         self._begun = threading.Event()
@@ -149,8 +126,6 @@ class Application:
         self._upkeep: RunUpkeep | None = None
         self._launched = False
         self._drained = False
-        self._full = False
-        self._written = 0.0
 
     _log: Log
     _silences: Silences
@@ -229,33 +204,37 @@ class Application:
     @property
     def status(self) -> Status:
         """State, totals and last metrics of every stage, with backlog and lag as of now."""
-        return as_of(self.home, self._status.now(self._metrics), time.time())
+        return as_of(self.home, self._now(), time.time())
 
     @property
     def state(self) -> RunState:
         """Where the application is in its life."""
-        return self._status.state
+        return self._report.status.state
 
     @property
     def paused(self) -> list[str]:
         """Which stages are held up, and why: inputs of joins that are paused, and what has gone wrong."""
-        stages = self._status.now(self._metrics).stages.items()
+        stages = self._now().stages.items()
         return [f"{name}: {why}" for name, stage in stages if (why := stage.held_up)]
 
     def process_available(self) -> None:
         """Wait until everything that is in the inputs now has gone through all stages that can take it."""
+        assert self._queries is not None
         with nullcontext() if self._cadences is None else self._cadences.hurried():
-            self._process_available()
-
-    def _process_available(self) -> None:
-        for stage in self.plan.stages:
             try:
-                self._queries[stage.name].process_available()
-            except (PySparkException, Py4JError, OSError) as error:
+                self._queries.process_available()
+            except (RunError, Py4JError, OSError) as error:
                 # The application ends with the cause; this is only how it has shown here.
-                self.fail(explained(stage.name, error) if isinstance(error, PySparkException) else error)
+                self.fail(error)
                 self._ended.wait()
                 raise self._error or error from None
+
+    def _now(self) -> Status:
+        return self._report.status.now(self._report.metrics)
+
+    def _progressed(self, batch: MicroBatch) -> None:
+        if self._on_progress is not None and self._error is None:
+            self._on_progress(batch)
 
     def __enter__(self) -> Application:
         return self if self.is_active else self.start()
@@ -285,46 +264,12 @@ class Application:
             or "run it as an application of another name, or in another home",
         )
 
-    def _waits(self, stage: Stage) -> bool:
-        """Whether a stage starts when those before it are done: in a drain, what it looks up comes first."""
-        return self._drain and reads_kept(self.plan, stage)
-
     def _cadence(self) -> Cadences | None:
         """What lets sources wait, unless they are to read all there is, or Spark waits for them."""
         if self._drain or self._options.trigger:
             return None
         feeds = {stage.name: [one.name for one in upstream(self.plan, stage)] for stage in self.plan.stages}
         return Cadences(self.home.cadence_file, self._options.latency, feeds)
-
-    def _build_queries(self, launcher: Launcher) -> None:
-        """Build what reads inputs side by side, then what needs categories and tables of others, in order."""
-        alone = [s for s in self.plan.stages if not upstream(self.plan, s) and not s.lookups]
-        building = [spawn(f"build {stage.name}", partial(launcher.build, stage)) for stage in alone]
-        for future in building:
-            future.result()
-        for stage in self.plan.stages:
-            if stage not in alone:
-                launcher.build(stage)
-
-    def _start_queries(self, stages: Sequence[Stage]) -> None:
-        """Start queries side by side: most of it is waiting for processes to start."""
-        launcher, stopping = self._launcher, self._threads.stopping
-        assert launcher is not None
-
-        def start(stage: Stage) -> None:
-            bounded = self._drain and not upstream(self.plan, stage)
-            log = self._log.bind(stage=stage.name)
-            begin = partial(launcher.start, stage, available_now=bounded)
-            self._queries[stage.name] = Supervised(begin, log, stopping)
-            if launcher.relayed(stage):
-                relay = partial(launcher.relay, stage, self._show)
-                self._relays[stage.name] = Supervised(relay, log, stopping)
-            if stopping.is_set():
-                # Whoever stops the others may not have seen it.
-                self._stop_queries(time.monotonic() + _STOP_SECONDS)
-
-        for future in [spawn(f"start {stage.name}", partial(start, stage)) for stage in stages]:
-            future.result()
 
     # -- threads ----------------------------------------------------------------------------------
 
@@ -351,32 +296,29 @@ class Application:
             self.home.metrics_file("any").parent.mkdir(parents=True, exist_ok=True)
             write_json(self.home.plan_file, plan_to_json(self.plan))
             write_options(self.home, self._as_set, self._overridden)
-            self._needs.write()
-            for metrics in self._metrics.values():
-                metrics.begin()
-            self._status.write(self._metrics)
-            if self._cadences is not None:
-                self._cadences.tell()
+            self._report.begin()
         except OSError as error:
             raise _unwritable(error) from error
         self._on_phase("starting Spark" if self._own else "opening the session")
         launcher = self._open_spark()
+        stopping = self._threads.stopping
         self._on_phase(f"preparing {len(stages)} stages")
         launcher.prepare()
-        self._build_queries(launcher)
-        self._launcher = launcher
+        self._queries = queries = RunQueries(
+            self.home, self.plan, self._log, launcher, stopping, self._drain, self._show, self._own
+        )
+        queries.build()
         self._on_phase("starting queries")
-        self._start_queries([stage for stage in self.plan.stages if not self._waits(stage)])
-        if self._threads.stopping.is_set():
+        queries.start()
+        if stopping.is_set():
             return
         self._log.info("started", seconds=round(time.monotonic() - began, 3))
-        self._status.state = RunState.DRAINING if self._drain else RunState.RUNNING
-        self._threads.repeat("watch", _WATCH_SECONDS, self._watch)
-        stopping = self._threads.stopping
-        self._upkeep = RunUpkeep(self.home, self._options, self._needs, self._log, stopping)
+        self._report.status.state = RunState.DRAINING if self._drain else RunState.RUNNING
+        self._threads.repeat("watch", _WATCH_SECONDS, partial(self._watch, queries))
+        self._upkeep = RunUpkeep(self.home, self._options, self._report.needs, self._log, stopping)
         self._threads.repeat("upkeep", _UPKEEP_SECONDS, self._upkeep.turn)
         if self._drain:
-            self._threads.start("drain", self._work_off)
+            self._threads.start("drain", partial(self._work_off, queries))
         self._begun.set()
 
     def _open_spark(self) -> Launcher:
@@ -398,7 +340,7 @@ class Application:
                 cadence = None if self._cadences is None else str(self.home.cadence_file)
                 return Launcher(session, self.home, self.plan, self._options, cadence)
         if self._own:
-            close_session(session, _STOP_SECONDS)
+            close_session(session, STOP_SECONDS)
         raise RunError("the application was stopped while Spark started")
 
     def _guard(self) -> None:
@@ -411,70 +353,16 @@ class Application:
         finally:
             self._finish()
 
-    def _watch(self) -> None:
+    def _watch(self, queries: RunQueries) -> None:
         """Collect metrics, and look for failures."""
-        try:
-            self._collect()
-        except OSError as error:
-            # On a full disk, metrics and status are not written, which is no reason to end.
-            if not is_full(error):
-                raise
-            if not self._full:
-                self._log.warning("status not written: the disk is full", path=self.home.status_file)
-            self._full = True
-        else:
-            self._full = False
-        for name, query in [*self._queries.items(), *self._relays.items()]:
-            failure = query.failure()
-            if failure is not None:
-                self._log.error("query failed", stage=name, raised=True)
-                self.fail(explained(name, failure))
-        for name, query in list(self._queries.items()):
-            trouble, relay = query.trouble(), self._relays.get(name)
-            self._metrics[name].trouble = trouble or (None if relay is None else relay.trouble())
-
-    def _collect(self) -> None:
-        changed = False
-        for name, query in list(self._queries.items()):
-            reports = query.progress(expected=self._metrics[name].expects())
-            reported = (
-                Progress(one["batchId"], one["timestamp"], one["numInputRows"], one["durationMs"])
-                for one in reports
-            )
-            done = self._metrics[name].take(reported)
-            changed = changed or bool(done)
-            if self._cadences is not None:
-                for one in done:
-                    self._cadences.took(name, one.duration_ms)
-            if self._on_progress is not None and self._error is None:
-                for one in done:
-                    self._on_progress(one)
-            by_batch = {one.batch: one for one in done}
-            for report in reports:
-                self._note_needs(name, report, by_batch.get(report["batchId"]))
-        for stage in self.plan.stages:
-            for report in (
-                self._relays[stage.name].progress(expected=False) if stage.name in self._relays else ()
-            ):
-                self._note_needs(relay_name(stage), report, None)
         if self._upkeep is not None:
-            self._status.troubles = self._upkeep.troubles
-        if changed or time.time() - self._written > 1:
-            self._written = time.time()
-            for metrics in self._metrics.values():
-                metrics.save()
-            status = self._status.write(self._metrics)
-            if self._options.idle == "wait":
-                self._silences.tell(status.stages)
-            if self._cadences is not None:
-                self._cadences.tell()
-
-    def _note_needs(self, query: str, progress: Report, done: MicroBatch | None) -> None:
-        """Note what a micro-batch, if it was one, has left for the log to keep."""
-        if "addBatch" in progress["durationMs"]:
-            start = progress["sources"][0]["startOffset"]
-            counts, written = (None, -1) if done is None else (done.counters, done.commit)
-            self._needs.take(query, progress["batchId"], start, counts, time.time(), written)
+            self._report.status.troubles = self._upkeep.troubles
+        self._report.turn(queries, self._silences, self._log)
+        for name, failure in queries.failures():
+            self._log.error("query failed", stage=name, raised=True)
+            self.fail(explained(name, failure))
+        for name in list(queries.stages):
+            self._report.metrics[name].trouble = queries.trouble(name)
 
     def _diagnosed(self, error: BaseException) -> BaseException:
         """What is behind an error: of a call that Java did not answer, its end."""
@@ -482,36 +370,14 @@ class Application:
             return self._jvm.ended(seconds=2.0) or error
         return error
 
-    def _work_off(self) -> None:
-        """Drain: inputs first, then stage by stage in the order of the plan."""
-        stopping = self._threads.stopping
-        try:
-            for stage in self.plan.stages:
-                if self._waits(stage):
-                    self._start_queries([stage])
-                if stopping.is_set():
-                    return
-                query = self._queries[stage.name]
-                if upstream(self.plan, stage):
-                    if stage.stateful:
-                        write_json(self.home.control_file(stage.name, "drain"), {})
-                    query.process_available()
-                    query.stop()
-                else:
-                    query.wait()
-                if stage.name in self._relays:
-                    self._relays[stage.name].process_available()
-                self._log.info("stage drained", stage=stage.name)
-        except PySparkException as error:
-            # The watch thread reports a failed query: give it time to. One that did not start is told here.
-            stopping.wait(5)
-            raise explained(stage.name, error) from error
-        self._drained = True
-        stopping.set()
+    def _work_off(self, queries: RunQueries) -> None:
+        """Drain, and end."""
+        self._drained = queries.work_off()
+        self._threads.stopping.set()
 
     def _finish(self) -> None:
         """Stop what still runs, write the last status, and let go of the application, whatever goes wrong."""
-        end = time.monotonic() + (_STOP_SECONDS if self._own else _SHARED_STOP_SECONDS)
+        end = time.monotonic() + (STOP_SECONDS if self._own else _SHARED_STOP_SECONDS)
         try:
             self._settle(end)
         except BaseException as error:  # noqa: BLE001  nothing may keep the application from ending
@@ -537,52 +403,42 @@ class Application:
 
     def _settle(self, end: float) -> None:
         """Stop queries and threads until a time at most, and take the last metrics."""
-        answering = self._jvm is not None and self._jvm.ended() is None and self._stop_queries(end)
+        answering = self._jvm is not None and self._jvm.ended() is None and self._stop(end)
         # While Spark starts, it cannot be interrupted: it is left to find out, and to end, by itself.
         stuck = self._threads.join(_left(end) if self._jvm is not None else 1.0)
         if stuck:
             self._log.info("threads did not end", threads=stuck)
         # Some queries may have been started while the others were stopped.
-        if answering and self._stop_queries(end):
+        queries = self._queries
+        if answering and self._stop(end) and queries is not None:
             try:
-                within(_left(end, 1.0), "last metrics", self._collect)
+                within(
+                    _left(end, 1.0), "last metrics", partial(self._report.collect, queries, self._silences)
+                )
             except TimeoutError:
                 self._log.warning("the last metrics are missing: Spark does not answer")
 
-    def _stop_queries(self, end: float) -> bool:
-        """Stop all queries side by side; False if Spark does not answer, and Java is to be killed."""
-        queries = [*self._queries.items(), *self._relays.items()]
-        stopping = [(name, spawn(f"stop {name}", query.stop)) for name, query in queries]
-        for name, future in stopping:
-            try:
-                future.result(_left(end))
-            except TimeoutError:
-                self._log.warning("query did not stop", stage=name)
-                if self._own:
-                    return False
-                raise RunError(
-                    f"the query of stage {name!r} did not stop", hint="stop the Spark session that it runs in"
-                ) from None
-            except (PySparkException, Py4JError, OSError) as error:
-                self._error = self._error or self._diagnosed(error)
-        return True
+    def _stop(self, end: float) -> bool:
+        """Stop all queries; False if Spark does not answer, and Java is to be killed."""
+        if self._queries is None:
+            return True
+        answered, error = self._queries.stop(end)
+        if error is not None:
+            self._error = self._error or self._diagnosed(error)
+        return answered
 
     def _say_last(self) -> None:
         """Write the last status and the last line of the log."""
+        status = self._report.status
         if self._error is not None:
-            self._status.state = RunState.FAILED
-            self._status.error = str(self._error) or type(self._error).__name__
+            status.state = RunState.FAILED
+            status.error = str(self._error) or type(self._error).__name__
         else:
-            self._status.state = RunState.DRAINED if self._drain and self._drained else RunState.STOPPED
+            status.state = RunState.DRAINED if self._drain and self._drained else RunState.STOPPED
         failed = None if self._error is None else type(self._error).__name__
         end = self._log.info if failed is None else self._log.error
-        end("ended", state=self._status.state, error=failed, status=self.home.status_file, raised=True)
-        for metrics in self._metrics.values():
-            # Java may be gone: what sinks have published is in files.
-            metrics.take((), final=True)
-            metrics.save()
-        self._status.write(self._metrics)
-        self._needs.write()
+        end("ended", state=status.state, error=failed, status=self.home.status_file, raised=True)
+        self._report.end()
 
 
 def _print(line: str) -> None:
@@ -592,11 +448,6 @@ def _print(line: str) -> None:
 def _left(end: float, least: float = 0.0) -> float:
     """Seconds until a time."""
     return max(least, end - time.monotonic())
-
-
-def _what(stage: Stage) -> str:
-    text = stage.summary() + ", lookup" * bool(stage.lookups)
-    return f"{text} to a lookup table" if stage.sink.kind.connector.keyed else text
 
 
 def _unwritable(error: OSError) -> RunError:

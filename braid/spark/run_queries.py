@@ -1,0 +1,166 @@
+"""The queries of a run: built and started side by side, worked off in a drain, and stopped together."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from braid.core.errors import RunError
+from braid.core.logging import Log
+from braid.core.threads import spawn
+from braid.home.files import write_json
+from braid.home.paths import AppHome
+from braid.plan.dependencies import reads_kept, upstream
+from braid.plan.stages.base import Plan, Stage
+from braid.spark.failures import explained
+from braid.spark.launcher import Launcher
+from braid.spark.supervised import Supervised
+
+STOP_SECONDS = 7.0
+"""How long queries may take to stop until Java is killed, which is as safe at any time as it is quick."""
+_REPORT_SECONDS = 5.0
+"""How long whoever watches the queries may take to tell of one that has failed."""
+
+
+@dataclass
+class RunQueries:
+    """One query per stage of a plan, and one more for every stage whose rows are relayed.
+
+    Parameters
+    ----------
+    home, plan, log
+        Of the application.
+    launcher
+        Starts them.
+    stopping
+        Set when nothing is to be started any more.
+    drain
+        Whether they are to end when they have read what is there.
+    show
+        Called with every row of a CONSOLE table, as JSON.
+    own
+        Whether Java may be killed if it does not answer.
+    """
+
+    home: AppHome
+    plan: Plan
+    log: Log
+    launcher: Launcher
+    stopping: threading.Event
+    drain: bool
+    show: Callable[[str], None]
+    own: bool
+    stages: dict[str, Supervised] = field(default_factory=dict)
+    relays: dict[str, Supervised] = field(default_factory=dict)
+
+    def build(self) -> None:
+        """Build what reads inputs side by side, then what needs categories and tables of others, in order."""
+        alone = [s for s in self.plan.stages if not upstream(self.plan, s) and not s.lookups]
+        building = [spawn(f"build {stage.name}", partial(self.launcher.build, stage)) for stage in alone]
+        for future in building:
+            future.result()
+        for stage in self.plan.stages:
+            if stage not in alone:
+                self.launcher.build(stage)
+
+    def start(self) -> None:
+        """Start all queries but those that wait for others."""
+        self._start([stage for stage in self.plan.stages if not self._waits(stage)])
+
+    def process_available(self) -> None:
+        """Wait until what is there has gone through all stages; raise what a query has failed with."""
+        for stage in self.plan.stages:
+            try:
+                self.stages[stage.name].process_available()
+            except PySparkException as error:
+                raise explained(stage.name, error) from error
+
+    def work_off(self) -> bool:
+        """Drain: inputs first, then stage by stage in the order of the plan. False if that was stopped."""
+        try:
+            for stage in self.plan.stages:
+                if self._waits(stage):
+                    self._start([stage])
+                if self.stopping.is_set():
+                    return False
+                self._work_off(stage)
+                self.log.info("stage drained", stage=stage.name)
+        except PySparkException as error:
+            # The watch thread reports a failed query: give it time to. One that did not start is told here.
+            self.stopping.wait(_REPORT_SECONDS)
+            raise explained(stage.name, error) from error
+        return True
+
+    def failures(self) -> Iterator[tuple[str, PySparkException]]:
+        """What queries have failed with for good, by stage."""
+        for name, query in [*self.stages.items(), *self.relays.items()]:
+            failure = query.failure()
+            if failure is not None:
+                yield name, failure
+
+    def trouble(self, stage: str) -> str | None:
+        """What keeps a stage from getting ahead."""
+        relay = self.relays.get(stage)
+        return self.stages[stage].trouble() or (None if relay is None else relay.trouble())
+
+    def stop(self, end: float) -> tuple[bool, Exception | None]:
+        """Stop all queries side by side, until a time at most.
+
+        Returns whether Spark has answered, or else Java is to be killed; and what it has answered, if not
+        that all is well.
+        """
+        queries = [*self.stages.items(), *self.relays.items()]
+        stopping = [(name, spawn(f"stop {name}", query.stop)) for name, query in queries]
+        found: Exception | None = None
+        for name, future in stopping:
+            try:
+                future.result(max(0.0, end - time.monotonic()))
+            except TimeoutError:
+                self.log.warning("query did not stop", stage=name)
+                if self.own:
+                    return False, found
+                raise RunError(
+                    f"the query of stage {name!r} did not stop", hint="stop the Spark session that it runs in"
+                ) from None
+            except (PySparkException, Py4JError, OSError) as error:
+                found = found or error
+        return True, found
+
+    def _start(self, stages: Sequence[Stage]) -> None:
+        """Start queries side by side: most of it is waiting for processes to start."""
+        for future in [spawn(f"start {stage.name}", partial(self._start_one, stage)) for stage in stages]:
+            future.result()
+
+    def _start_one(self, stage: Stage) -> None:
+        bounded = self.drain and not upstream(self.plan, stage)
+        log = self.log.bind(stage=stage.name)
+        begin = partial(self.launcher.start, stage, available_now=bounded)
+        self.stages[stage.name] = Supervised(begin, log, self.stopping)
+        if self.launcher.relayed(stage):
+            relay = partial(self.launcher.relay, stage, self.show)
+            self.relays[stage.name] = Supervised(relay, log, self.stopping)
+        if self.stopping.is_set():
+            # Whoever stops the others may not have seen it.
+            self.stop(time.monotonic() + STOP_SECONDS)
+
+    def _waits(self, stage: Stage) -> bool:
+        """Whether a stage starts when those before it are done: in a drain, what it looks up comes first."""
+        return self.drain and reads_kept(self.plan, stage)
+
+    def _work_off(self, stage: Stage) -> None:
+        query = self.stages[stage.name]
+        if upstream(self.plan, stage):
+            if stage.stateful:
+                write_json(self.home.control_file(stage.name, "drain"), {})
+            query.process_available()
+            query.stop()
+        else:
+            query.wait()
+        if stage.name in self.relays:
+            self.relays[stage.name].process_available()
