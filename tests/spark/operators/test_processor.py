@@ -56,11 +56,7 @@ class State:
     def getValueState(self, name: str, schema: str) -> State:  # noqa: N802  Spark's name
         return self
 
-    def exists(self) -> bool:
-        return self.value is not None
-
-    def get(self) -> tuple[bytes]:
-        assert self.value is not None
+    def get(self) -> tuple[bytes] | None:
         return self.value
 
     def update(self, value: tuple[bytes]) -> None:
