@@ -13,8 +13,8 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -27,7 +27,7 @@ from braid.spark.checkpoints import begin_batch, end_batch, read_checkpoint, rea
 from braid.spark.paths import is_pattern
 from braid.spark.queries import Report
 from braid.spark.sinks.blocks import BlocksConfig, BlockWriter
-from braid.spark.sources.seen_files import Found, Seen, SeenFiles
+from braid.spark.sources.seen_files import Found, Seen, SeenFiles, is_hidden
 from braid.spark.sources.waiting import Waiting
 
 MOST_BYTES = 32 * 2**20
@@ -38,11 +38,20 @@ _REPORTS = 32
 """Micro-batches that are told of."""
 
 
+class StartSpark(Protocol):
+    """Starts Spark on a checkpoint."""
+
+    def __call__(self, *, available_now: bool) -> StreamingQuery:
+        """With `available_now`, the query ends by itself once it has read what is there."""
+
+
 def is_plain_folder(path: str) -> bool:
-    """Whether a path names a folder of this machine as Spark writes it: no pattern, no scheme, no `..`."""
+    """Whether a path names a folder of files, as Spark writes it: no pattern, no scheme, no `..`."""
     plain = path.rstrip("/")
     written = os.path.normpath(plain) == plain and ":" not in path and not is_pattern(path)
-    return written and Path(plain).is_dir()
+    if not written or not Path(plain).is_dir():
+        return False
+    return not any(entry.is_dir() and not is_hidden(entry.name) for entry in Path(plain).iterdir())
 
 
 class DriverSlicer:
@@ -59,7 +68,7 @@ class DriverSlicer:
     cadence_file
         Where the driver tells how often to run.
     by_spark
-        Starts Spark on the same checkpoint; it ends by itself once it has read what is there.
+        Starts Spark on the same checkpoint.
     """
 
     def __init__(
@@ -68,7 +77,7 @@ class DriverSlicer:
         checkpoint: Path,
         config: BlocksConfig,
         cadence_file: str,
-        by_spark: Callable[[], StreamingQuery],
+        by_spark: StartSpark,
     ) -> None:
         self._folder = Path(folder).absolute()
         self._checkpoint = checkpoint
@@ -80,10 +89,11 @@ class DriverSlicer:
         self._asked = self._answered = 0
         self._busy = False
         self._spark: StreamingQuery | None = None
+        self._handed_over = False
         self._reports: deque[Report] = deque(maxlen=_REPORTS)
         self._error: PySparkException | None = None
         self._found: list[Found] | None = []
-        self._listed: tuple[int, float] = (-1, 0.0)
+        self._listed: tuple[int | None, float] = (-1, 0.0)
         self._thread = threading.Thread(target=self._run, name=f"slice {checkpoint.name}", daemon=True)
         self._thread.start()
 
@@ -119,7 +129,9 @@ class DriverSlicer:
         with self._state:
             self._asked += 1
             mine = self._asked
-            self._state.wait_for(lambda: self._answered >= mine or not self.isActive)
+            self._state.wait_for(lambda: self._answered >= mine or self._handed_over or not self.isActive)
+        if self._handed_over and self._spark is not None:
+            self._spark.processAllAvailable()
         self._raise()
 
     def awaitTermination(self) -> None:  # noqa: N802
@@ -175,8 +187,10 @@ class DriverSlicer:
         self._waiting.began()
         started = time.monotonic()
         self._list()
-        if self._found is None or sum(file.size for file in self._found) > MOST_BYTES:
-            self._leave_to_spark()
+        if self._found is None:
+            self._leave_to_spark(available_now=False)
+        elif sum(file.size for file in self._found) > MOST_BYTES:
+            self._leave_to_spark(available_now=True)
         elif self._found or self._seen.last > self._offset:
             if self._found:
                 self._seen.add(self._found)
@@ -215,10 +229,13 @@ class DriverSlicer:
         self._batch, self._offset = self._batch + 1, last
         self._busy = False
 
-    def _leave_to_spark(self) -> None:
-        """Let Spark read what is there, and go on from where it stops."""
+    def _leave_to_spark(self, *, available_now: bool) -> None:
+        """Let Spark read what is there and go on from where it stops; or let it go on for good."""
         self._busy = True
-        self._spark = self._by_spark()
+        self._spark = self._by_spark(available_now=available_now)
+        with self._state:
+            self._handed_over = not available_now
+            self._state.notify_all()
         if self._stopping.is_set():
             self._spark.stop()
         try:
@@ -226,20 +243,27 @@ class DriverSlicer:
         finally:
             self._reports.extend(self._spark.recentProgress)
             self._spark = None
-        self._resume()
+        if available_now:
+            self._resume()
         self._busy = False
 
     def _fresh(self) -> bool:
         """Whether there is something to read."""
-        changed = self._folder.stat().st_mtime_ns
         at, when = self._listed
-        if changed != at or time.monotonic() - when >= _LIST_SECONDS:
+        if self._changed() != at or time.monotonic() - when >= _LIST_SECONDS:
             self._list()
         return self._found is None or bool(self._found) or self._seen.last > self._offset
 
     def _list(self) -> None:
-        self._listed = self._folder.stat().st_mtime_ns, time.monotonic()
-        self._found = self._seen.new()
+        self._listed = self._changed(), time.monotonic()
+        self._found = [] if self._listed[0] is None else self._seen.new()
+
+    def _changed(self) -> int | None:
+        """When files last came or went; None while the folder is not there, its disk not mounted perhaps."""
+        try:
+            return self._folder.stat().st_mtime_ns
+        except FileNotFoundError:
+            return None
 
     def _offset_of(self, batch: int) -> tuple[int, int]:
         clock, offset = read_offset(self._checkpoint, batch)

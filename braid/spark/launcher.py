@@ -143,10 +143,10 @@ class Launcher:
             assert isinstance(config, BlocksConfig)
             assert isinstance(stage, SlicerStage)
             assert self.cadence_file is not None
-            by_spark = partial(self._start, stage, frame, config, available_now=True)
+            by_spark = partial(self._start, stage, frame, config)
             checkpoint = self.home.checkpoint(stage.name)
             return DriverSlicer(stage.source.name, checkpoint, config, self.cadence_file, by_spark)
-        return self._start(stage, frame, config, available_now)
+        return self._start(stage, frame, config, available_now=available_now)
 
     def build(self, stage: Stage) -> None:
         """Make a stage ready to start, with its category, which those that read it need."""
@@ -158,7 +158,7 @@ class Launcher:
             return self._slice(stage) if isinstance(stage, SlicerStage) else self._operate(stage)
 
     def _start(
-        self, stage: Stage, frame: DataFrame, config: SinkConfig, available_now: bool
+        self, stage: Stage, frame: DataFrame, config: SinkConfig, *, available_now: bool
     ) -> StreamingQuery:
         target = self._target(stage)
         with activated(frame.sparkSession):

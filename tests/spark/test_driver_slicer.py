@@ -22,7 +22,7 @@ from braid.home.files import write_text
 from braid.home.paths import Home
 from braid.plan.kinds.slicer import SlicerStage
 from braid.spark import checkpoints, driver_slicer
-from braid.spark.driver_slicer import DriverSlicer, is_plain_folder
+from braid.spark.driver_slicer import DriverSlicer, StartSpark, is_plain_folder
 from braid.spark.sinks.blocks import BlocksConfig, BlockWriter
 from braid.spark.slicers.arrow_files import ArrowSlicer
 from braid.spark.sources import seen_files
@@ -91,7 +91,7 @@ class Slicing:
         self.cadence = home.root / "cadence.json"
         Cadence(patience=50_000, look=5_000).write(self.cadence)
 
-    def start(self, by_spark: Callable[[], NoReturn] | None = None) -> DriverSlicer:
+    def start(self, by_spark: StartSpark | None = None) -> DriverSlicer:
         return DriverSlicer(
             str(self.folder), self.checkpoint, self.config, str(self.cadence), by_spark or _no_spark
         )
@@ -114,7 +114,7 @@ class Slicing:
         return sorted(found)
 
 
-def _no_spark() -> NoReturn:
+def _no_spark(*, available_now: bool) -> NoReturn:
     raise AssertionError("Spark is not needed")
 
 
@@ -194,19 +194,32 @@ def test_a_crash_at_any_step_loses_and_repeats_nothing(home: Home, tmp_path: Pat
 
 
 def test_a_backlog_and_folders_are_left_to_spark(slicing: Slicing, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> NoReturn:
-        raise PySparkException("Spark was asked")
+    def refuse(*, available_now: bool) -> NoReturn:
+        raise PySparkException(f"Spark was asked, {available_now=}")
 
     put(slicing.folder, "a", 1)
     (slicing.folder / "day=1").mkdir()
     query = slicing.start(refuse)
-    with pytest.raises(PySparkException, match="Spark was asked"):
+    with pytest.raises(PySparkException, match="Spark was asked, available_now=False"):
         query.processAllAvailable()
     (slicing.folder / "day=1").rmdir()
     monkeypatch.setattr(driver_slicer, "MOST_BYTES", 10)
     query = slicing.start(refuse)
-    with pytest.raises(PySparkException, match="Spark was asked"):
+    with pytest.raises(PySparkException, match="Spark was asked, available_now=True"):
         query.awaitTermination()
+
+
+def test_a_folder_that_is_not_there_is_waited_for(slicing: Slicing) -> None:
+    put(slicing.folder, "a", 0)
+    query = slicing.start()
+    query.processAllAvailable()
+    slicing.folder.rename(slicing.folder.with_name("away"))
+    query.processAllAvailable()
+    slicing.folder.with_name("away").rename(slicing.folder)
+    put(slicing.folder, "b", 1)
+    query.processAllAvailable()
+    query.stop()
+    assert slicing.ids() == [0, 1]
 
 
 def test_plain_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +229,17 @@ def test_plain_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_plain_folder(f"{tmp_path}/a b")
     assert is_plain_folder(f"{tmp_path}/a b/")
     assert is_plain_folder("a b")
-    for other in ("a*", "./a b", "a b/../a b", f"file:{tmp_path}/a b", "file", "missing", f"{tmp_path}//a b"):
+    (tmp_path / "deep" / "day=1").mkdir(parents=True)
+    for other in (
+        "deep",
+        "a*",
+        "./a b",
+        "a b/../a b",
+        f"file:{tmp_path}/a b",
+        "file",
+        "missing",
+        f"{tmp_path}//a b",
+    ):
         assert not is_plain_folder(other)
 
 
@@ -274,6 +297,15 @@ def test_spark_and_the_driver_go_on_from_each_other(
         more(f"drained {turn}")
         drain()
         check()
+    with api.run(plan, home.root, spark=spark) as running:
+        # From now on it is for Spark.
+        (inputs / "l" / "more").mkdir()
+        more("beside")
+        running.process_available()
+        check()
+        more("after")
+        running.process_available()
+    check()
     assert by_driver["j.left"] >= 15
     assert by_driver["j.right"] >= 15
     (status,) = api.status(home.root)
