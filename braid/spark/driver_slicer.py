@@ -118,7 +118,9 @@ class DriverSlicer:
     @property
     def lastProgress(self) -> Report | None:  # noqa: N802
         """The last micro-batch."""
-        return next(iter(self.recentProgress[-1:]), None)
+        spark = self._spark
+        last = None if spark is None else spark.lastProgress
+        return last or (self._reports[-1] if self._reports else None)
 
     def exception(self) -> PySparkException | None:
         """What it has failed with."""

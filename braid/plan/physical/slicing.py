@@ -61,6 +61,8 @@ class Slicing(Operation):
         if self.whole_files is not None:
             how = "whole files in Arrow" if self.whole_files else "rows in Catalyst"
         found = [f"slice {how}"]
+        if self.whole_files is not False:
+            found.append("small files of a folder are sliced by the driver where Spark runs on one machine")
         if self.copies:
             found.append("copy in the sink: " + ", ".join(f"{name} = {of}" for name, of in self.copies))
         if self.required:

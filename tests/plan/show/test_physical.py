@@ -21,6 +21,7 @@ CREATE TABLE shown AS SELECT x FROM a STORAGE CONSOLE;
     "line",
     [
         "slice whole files in Arrow if their types allow, else rows in Catalyst",
+        "small files of a folder are sliced by the driver where Spark runs on one machine",
         "copy in the sink: k = __key0",
         "store in category shop.v.left, 4 shards, times of chunks: __time",
         "4 shards in 1 state partition",
