@@ -12,8 +12,8 @@ from braid.core.side import Side
 from braid.core.times import SECOND
 from braid.kernels.join.spec import JoinType, MatchMode, SeriesMode, SeriesSpec
 from tests.engine.random_joins import OUTPUT, RandomJoin, Row
+from tests.seeds import seeds
 
-SEEDS = 15
 MEMORY = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
 
 
@@ -34,7 +34,7 @@ def split(join: RandomJoin) -> list[dict[Side, list[Row]]]:
     return parts
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds(15))
 def test_whatever_the_drains_every_match_is_emitted_or_counted(seed: int) -> None:
     join = RandomJoin(seed)
     with tempfile.TemporaryDirectory(dir=MEMORY) as root:

@@ -10,8 +10,8 @@ import pytest
 from braid.core.config import AppConfig
 from braid.core.side import Side
 from tests.engine.random_joins import RandomJoin
+from tests.seeds import seeds
 
-SEEDS = 15
 MEMORY = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
 
 
@@ -22,7 +22,7 @@ def outages(join: RandomJoin) -> None:
         join.silence(side, start, join.rng.choice([3, 10, 45, 300, 2000]))
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds(15))
 def test_every_match_is_emitted_or_counted_however_long_inputs_are_silent(seed: int) -> None:
     join = RandomJoin(seed)
     outages(join)
@@ -32,7 +32,7 @@ def test_every_match_is_emitted_or_counted_however_long_inputs_are_silent(seed: 
         join.check()
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds(15))
 def test_with_wait_nothing_is_lost(seed: int) -> None:
     join = RandomJoin(1_000 + seed)
     outages(join)
