@@ -145,9 +145,8 @@ def _series(record: Record) -> dict[str, list[Point]]:
 def _plots(records: Sequence[Record]) -> plt.Figure:
     shown = [record for record in records if record.error is None and record.samples]
     names = list(_series(shown[0])) if shown else []
-    figure, grid = plt.subplots(
-        max(1, -(-len(names) // 2)), 2, figsize=(11, 2.3 * max(1, -(-len(names) // 2)))
-    )
+    lines = max(1, -(-len(names) // 2))
+    figure, grid = plt.subplots(lines, 2, figsize=(11, 2.3 * lines), squeeze=False)
     for axis, name in zip(grid.flat, names, strict=False):
         for colour, record in zip(COLOURS, shown, strict=False):
             points = _series(record)[name]

@@ -19,6 +19,7 @@ class DataFile:
         header = self._file.part(0, length, header_sum, "header")
         self._file.part(offset, entry.size - offset, tail_sum, "footer")
         self.schema = pa.ipc.read_schema(header.slice(MAGIC_LENGTH))
+        self.size = entry.size
 
     def block(self, block: Block) -> pa.RecordBatch:
         """The rows of a block."""

@@ -29,6 +29,8 @@ SEGMENTS_KEPT = 256
 BLOCKS_KEPT = 512
 """What a reader keeps at hand. Files are maps without a descriptor, of which a process can have 65,530; large
 blocks are views of them, and keep them mapped for as long as somebody has such a block."""
+BYTES_KEPT = 32 << 20
+"""Of files, and of blocks: as a rule each is read once, by all shards of a worker one after the other."""
 
 Found = TypeVar("Found")
 Ints = npt.NDArray[np.int64]
@@ -44,9 +46,11 @@ class Reader:
     def __init__(self, category: Category) -> None:
         self.category = category
         self._commits = Lru[int, Commit](COMMITS_KEPT)
-        self._files = Lru[tuple[int, str], DataFile](FILES_KEPT)
+        self._files = Lru[tuple[int, str], DataFile](FILES_KEPT, lambda file: file.size, BYTES_KEPT)
         self._segments = Lru[SegmentEntry, SegmentFile](SEGMENTS_KEPT)
-        self._blocks = Lru[tuple[int, str, int], pa.RecordBatch](BLOCKS_KEPT)
+        self._blocks = Lru[tuple[int, str, int], pa.RecordBatch](
+            BLOCKS_KEPT, lambda block: int(block.nbytes), BYTES_KEPT
+        )
         self._view = category.settings
         self._indexes: dict[str, TimeIndex] = {}
         self._indexing = Lock()

@@ -117,3 +117,13 @@ def test_blocks_are_verified_once_while_their_file_is_open(category, monkeypatch
     assert len(verified) == blocks + 2
     everything(opened)
     assert len(verified) == blocks + 2
+
+
+def test_a_reader_keeps_few_bytes_however_much_it_reads(category, monkeypatch):
+    for _ in range(20):
+        category.append(rows(1000))
+    monkeypatch.setattr(reader, "BYTES_KEPT", 100_000)
+    opened = category.reader()
+    assert everything(opened).num_rows == 20_000
+    assert sum(block.nbytes for block in opened._blocks._entries.values()) <= 100_000
+    assert sum(file.size for file in opened._files._entries.values()) <= 100_000
