@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
@@ -19,12 +20,10 @@ LARGE_BYTES = 4 << 20
 SEGMENT_ROWS = 8 * LARGE_ROWS
 SEGMENT_BYTES = 8 * LARGE_BYTES
 """Smaller ones are copied into segments of about this size."""
-DENSE = 128
-"""If at least one row in so many is taken, Arrow is faster, which copies all segments on the way."""
+COPIED_BYTES = 256 << 10
+"""To take rows from one more segment takes as long as copying so many bytes of a column."""
 COMBINED_BYTES = 1 << 30
-"""Segments with more bytes than that are never copied at once: Arrow's texts have offsets of 32 bits."""
-RUN_ROWS = 64
-"""Ascending rows per segment from which on it is not."""
+"""More bytes of a column are never copied at once: Arrow's texts have offsets of 32 bits."""
 TIER = 8
 """How many times as large the segment may be that new rows are joined with."""
 
@@ -58,11 +57,17 @@ class BlockSource(Protocol):
 
 
 class _Segment(NamedTuple):
-    """Rows that follow each other, how many bytes they have, and whether they stay where they are."""
+    """Rows that follow each other, and whether they stay where they are."""
 
     rows: pa.RecordBatch
-    weight: int
     settled: bool
+
+
+class _Part(NamedTuple):
+    """A column of a segment, and how many bytes it has."""
+
+    values: pa.Array
+    weight: int
 
 
 class BlockStore:
@@ -84,7 +89,7 @@ class BlockStore:
         self._origin: Ints | None = None
         self._segments: list[_Segment] = []
         self._edges: list[int] = [0]
-        self._columns: dict[str, pa.Array | pa.ChunkedArray] = {}
+        self._columns: dict[str, list[_Part]] = {}
 
     @property
     def rows(self) -> int:
@@ -117,10 +122,10 @@ class BlockStore:
         self._sizes = extended(self._sizes, [np.array([size])])
         self.starts = extended(self.starts, [np.array([start + size])])
         if size:
-            weight = batch.nbytes
-            settled = size >= LARGE_ROWS or weight >= LARGE_BYTES
-            self._segments.append(_Segment(batch, weight, settled))
-            self._columns = {}
+            settled = size >= LARGE_ROWS or batch.nbytes >= LARGE_BYTES
+            self._segments.append(_Segment(batch, settled))
+            for name, parts in self._columns.items():
+                parts.append(_part(batch, name))
             self._edges.append(start + size)
         return start
 
@@ -133,36 +138,34 @@ class BlockStore:
     def gather(self, columns: Iterable[str], rows: Ints, *, nullable: bool = False) -> dict[str, pa.Array]:
         """Values of some columns for the given row numbers; with `nullable`, -1 gives NULL."""
         names = list(dict.fromkeys(columns))
-        if not len(rows) or not self._segments:
+        missing = rows < 0 if nullable and rows.min(initial=0) < 0 else None
+        present = rows if missing is None else rows[~missing]
+        if not len(present):
             return {name: pa.nulls(len(rows), self._schema.field(name).type) for name in names}
-        missing = rows < 0 if nullable and rows.min() < 0 else None
-        if len(self._segments) == 1:
-            return self._taken(names, pa.array(rows, mask=missing))
-        ascending = missing is None and bool(np.all(rows[1:] >= rows[:-1]))
-        dense = len(rows) * DENSE >= self.rows and not (ascending and len(rows) > RUN_ROWS * self.segments)
-        if dense and sum(segment.weight for segment in self._segments) <= COMBINED_BYTES:
-            return self._taken(names, pa.array(rows, mask=missing))
-        if missing is None:
-            return self._taken_apart(names, rows, ascending)
-        place = pa.array(np.cumsum(~missing) - 1, mask=missing)
-        found = self.gather(names, rows[~missing])
-        return {name: values.take(place) for name, values in found.items()}
+        first = bisect_right(self._edges, present.min()) - 1
+        end = bisect_right(self._edges, present.max())
+        # Arrow takes from several arrays by copying them into one, which pays for short ones.
+        bound = min(COPIED_BYTES * min(len(present), end - first), COMBINED_BYTES)
+        parts = {name: self._parts(name)[first:end] for name in names}
+        apart = [name for name in names if end - first > 1 and sum(p.weight for p in parts[name]) > bound]
+        index = pa.array(rows - self._edges[first], mask=missing)
+        found = {name: _take(parts[name], index) for name in names if name not in apart}
+        if apart:
+            place = None if missing is None else pa.array(np.cumsum(~missing) - 1, mask=missing)
+            for name, values in self._taken_apart(apart, present).items():
+                found[name] = values if place is None else values.take(place)
+        return found
 
-    def _taken(self, names: Sequence[str], rows: pa.Array) -> dict[str, pa.Array]:
-        """Take from all segments at once."""
-        for name in names:
-            if name not in self._columns:
-                parts = [segment.rows.column(name) for segment in self._segments]
-                self._columns[name] = parts[0] if len(parts) == 1 else pa.chunked_array(parts)
-        taken = {name: self._columns[name].take(rows) for name in names}
-        return {
-            name: values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-            for name, values in taken.items()
-        }
+    def _parts(self, name: str) -> list[_Part]:
+        """A column of all segments."""
+        if name not in self._columns:
+            self._columns[name] = [_part(segment.rows, name) for segment in self._segments]
+        return self._columns[name]
 
-    def _taken_apart(self, names: Sequence[str], rows: Ints, ascending: bool) -> dict[str, pa.Array]:
+    def _taken_apart(self, names: Sequence[str], rows: Ints) -> dict[str, pa.Array]:
         """Take from segment after segment, and put the rows into their order again."""
         edges = np.array(self._edges)
+        ascending = bool(np.all(rows[1:] >= rows[:-1]))
         if ascending:
             cuts = np.searchsorted(rows, edges)
         else:
@@ -172,10 +175,10 @@ class BlockStore:
             rows = rows[order]
             cuts = np.cumsum(np.bincount(segment, minlength=len(edges)))
         parts = []
-        for number, (begin, end) in enumerate(pairwise(cuts)):
+        for number, (begin, end) in enumerate(pairwise(cuts.tolist())):
             if end > begin:
-                batch, index = self._segments[number].rows, pa.array(rows[begin:end] - edges[number])
-                parts.append([batch.column(name).take(index) for name in names])
+                index = pa.array(rows[begin:end] - self._edges[number])
+                parts.append([self._columns[name][number].values.take(index) for name in names])
         values = [some[0] if len(some) == 1 else pa.concat_arrays(some) for some in zip(*parts, strict=True)]
         if not ascending:
             back = np.empty_like(order)
@@ -276,8 +279,8 @@ class BlockStore:
                 left[begin:end] = True
                 count = end - begin
             else:
-                some = segment.rows.take(pa.array(np.flatnonzero(wanted[begin:end])))
-                segment = _Segment(some, some.nbytes, count >= SEGMENT_ROWS)
+                index = pa.array(np.flatnonzero(wanted[begin:end]))
+                segment = _Segment(segment.rows.take(index), count >= SEGMENT_ROWS)
             segments.append(segment)
             edges.append(edges[-1] + count)
         self._segments, self._edges, self._columns = segments, edges, {}
@@ -309,11 +312,10 @@ class BlockStore:
         """From which segment on those before `end` are to be joined into one."""
         first, size, weight = end, 0, 0
         while first > 0 and size < SEGMENT_ROWS and weight < SEGMENT_BYTES:
-            segment = self._segments[first - 1]
-            rows = segment.rows.num_rows
-            if segment.settled or (size and rows > tier * size):
+            batch, settled = self._segments[first - 1]
+            if settled or (size and batch.num_rows > tier * size):
                 break
-            first, size, weight = first - 1, size + rows, weight + segment.weight
+            first, size, weight = first - 1, size + batch.num_rows, weight + batch.nbytes
         return first
 
     def _join(self, first: int, end: int) -> None:
@@ -321,13 +323,26 @@ class BlockStore:
         if end - first > 1:
             batches = [segment.rows for segment in self._segments[first:end]]
             columns = zip(*(batch.columns for batch in batches), strict=True)
-            arrays = [pa.concat_arrays(parts) for parts in columns]
+            arrays = [pa.concat_arrays(values) for values in columns]
             rows = pa.RecordBatch.from_arrays(arrays, names=batches[0].schema.names)
-            weight = rows.nbytes
-            settled = rows.num_rows >= SEGMENT_ROWS or weight >= SEGMENT_BYTES
-            self._segments[first:end] = [_Segment(rows, weight, settled)]
-            self._columns = {}
+            settled = rows.num_rows >= SEGMENT_ROWS or rows.nbytes >= SEGMENT_BYTES
+            self._segments[first:end] = [_Segment(rows, settled)]
+            for name, parts in self._columns.items():
+                parts[first:end] = [_part(rows, name)]
             self._edges[first + 1 : end] = []
+
+
+def _part(batch: pa.RecordBatch, name: str) -> _Part:
+    values = batch.column(name)
+    return _Part(values, values.nbytes)
+
+
+def _take(parts: Sequence[_Part], index: pa.Array) -> pa.Array:
+    """Take from all parts at once."""
+    if len(parts) == 1:
+        return parts[0].values.take(index)
+    taken = pa.chunked_array([part.values for part in parts]).take(index)
+    return taken.chunk(0) if taken.num_chunks == 1 else taken.combine_chunks()
 
 
 def microseconds(values: pa.Array) -> pa.Array:

@@ -72,11 +72,10 @@ def check(
     some = np.array([rng.randrange(-1, len(rows)) for _ in range(rng.randint(0, 9))], np.int64)
     numbers = [None if row < 0 else rows[row][2] for row in some]
     picked = some[some >= 0]
-    for dense, run_rows in ((blocks.DENSE, blocks.RUN_ROWS), (0, 0), (blocks.DENSE, 0)):
-        # Few rows as many, and as few of many.
+    for copied in (blocks.COPIED_BYTES, 16, 0):
+        # From all segments at once, or from one after the other.
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(blocks, "DENSE", dense)
-            patch.setattr(blocks, "RUN_ROWS", run_rows)
+            patch.setattr(blocks, "COPIED_BYTES", copied)
             for chosen in (picked, np.sort(picked)):
                 wanted = [None if rows[row][2] % 7 == 0 else str(rows[row][2]) for row in chosen]
                 assert store.gather(["text"], chosen)["text"].to_pylist() == wanted
@@ -121,14 +120,14 @@ def test_segments_that_cannot_be_copied_at_once_give_the_same_rows(seed: int) ->
                 assert store.gather(SCHEMA.names, which, nullable=nullable) == wanted
 
 
-def test_more_text_than_arrow_can_address() -> None:
+def test_more_text_than_arrow_can_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "COPIED_BYTES", blocks.COMBINED_BYTES)
     text = pa.array([f"{row:0{1 << 19}d}" for row in range(64)])
     store = BlockStore(pa.schema([("text", text.type)]))
     for commit in range(80):
         # The blocks share their memory, but Arrow would have to copy 2.5 GB.
         store.append(Position(commit, 0), pa.RecordBatch.from_arrays([text], names=["text"]))
     rows = np.arange(store.rows - 1, 0, -101)
-    assert len(rows) * blocks.DENSE >= store.rows
     assert [int(one[-2:]) for one in store.take("text", rows).to_pylist()] == (rows % 64).tolist()
 
 

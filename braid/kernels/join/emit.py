@@ -28,19 +28,18 @@ class Emitter:
 
     def pairs(self, left: BlockStore, left_rows: Ints, right: BlockStore, right_rows: Ints) -> None:
         """Emit matched pairs."""
-        self._append(
-            [
-                left.take(c.column, left_rows) if c.side is Side.LEFT else right.take(c.column, right_rows)
-                for c in self._spec.output
-            ],
-            len(left_rows),
-        )
+        found = {
+            Side.LEFT: left.gather(self._columns(Side.LEFT), left_rows),
+            Side.RIGHT: right.gather(self._columns(Side.RIGHT), right_rows),
+        }
+        self._append([found[c.side][c.column] for c in self._spec.output], len(left_rows))
 
     def padded(self, side: Side, store: BlockStore, rows: Ints) -> None:
         """Emit unmatched rows of `side`, with NULLs for the other one."""
+        found = store.gather(self._columns(side), rows)
         self._append(
             [
-                store.take(column.column, rows) if column.side is side else pa.nulls(len(rows), field.type)
+                found[column.column] if column.side is side else pa.nulls(len(rows), field.type)
                 for column, field in zip(self._spec.output, self.schema, strict=True)
             ],
             len(rows),
@@ -56,6 +55,10 @@ class Emitter:
     def table(self) -> pa.Table:
         """Everything emitted."""
         return pa.Table.from_batches(self._batches, self.schema)
+
+    def _columns(self, side: Side) -> list[str]:
+        """What is emitted of a side."""
+        return [column.column for column in self._spec.output if column.side is side]
 
     def _append(self, arrays: list[pa.Array], rows: int) -> None:
         if rows:
