@@ -294,7 +294,8 @@ class BlockStore:
 
     def _renumber(self, left: Mask) -> Mask:
         """Forget blocks without rows, and note which rows of the others are left; which blocks stay."""
-        before = np.append(0, np.cumsum(left))
+        before = np.zeros(len(left) + 1, np.int64)
+        np.cumsum(left, out=before[1:])
         count = before[self.starts[1:]] - before[self.starts[:-1]]
         stay: Mask = count > 0
         sizes = self._sizes[stay]

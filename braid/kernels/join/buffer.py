@@ -171,6 +171,9 @@ class Buffer:
     def cross(self, floor: int) -> Ints:
         """Raise the floor; the rows that leave by it, ascending, which are to be retired."""
         self.floor = max(floor, self.floor)
+        if not self.lateness.depth():
+            # Nobody looks for decided rows.
+            self.memory = max(self.memory, self.floor)
         return self._minima.below(self.floor, self.times, self._gone)
 
     def retire(self, rows: Ints) -> None:
@@ -220,8 +223,8 @@ class Buffer:
         for run in runs:
             wanted[run.row] = True
         left, stay = self.store.keep(wanted)
-        down = np.cumsum(~left)
-        self._runs = [Run(run.key, run.row - down[run.row]) for run in runs if len(run)]
+        number = np.cumsum(left) - 1
+        self._runs = [Run(run.key, number[run.row]) for run in runs if len(run)]
         self._kept = self.store.rows
         self._held, self._due = self._held[stay], self._due[stay]
         self.times, self.flags = self.times[left], self.flags[left]
@@ -233,11 +236,11 @@ class Buffer:
 
     def _forget(self) -> None:
         """Raise the memory to what late rows have looked for, and to a share of the live rows."""
-        if self.memory == MAX_TIME:
-            return
-        times = np.concatenate([self.times[:0], *(self.times[run.row] for run in self._runs)])
         self.memory = max(self.memory, self.floor - self.lateness.depth())
         self.lateness.fade()
+        if self.memory >= self.floor:
+            return
+        times = np.concatenate([self.times[:0], *(self.times[run.row] for run in self._runs)])
         times = times[(times < self.floor) & (times >= self.memory)]
         room = self.live // REMEMBERED
         if len(times) > room:
@@ -250,13 +253,16 @@ class Buffer:
     def _worth(self, rows: Ints) -> Mask:
         """Which rows are live, or to be remembered."""
         live: Mask = self.flags[rows] & GONE == 0
-        return live if live.all() else live | (self.times[rows] >= self.memory)
+        if self.memory >= self.floor or live.all():
+            return live
+        return live | (self.times[rows] >= self.memory)
 
     def _extend_minima(self, first: int) -> None:
         """Take rows from `first` on into the minima."""
         gone = self.flags[first:] & GONE > 0
+        some = bool(gone.any())
         for values, minima in ((self.times, self._minima), *self._carried.values()):
-            minima.extend(np.where(gone, MAX_TIME, values[first:]))
+            minima.extend(np.where(gone, MAX_TIME, values[first:]) if some else values[first:])
 
     def state(self, last: Position | None, drained: Position | None = None) -> InputState:
         """What the side needs besides the log: blocks with live rows, and the flags of all rows in them."""
