@@ -418,18 +418,22 @@ class _Work:
             self._emit_choices(Candidates(chosen, buffer.times[chosen], *values))
         if side is Side.LEFT and self._spec.consume:
             self._consume(rows)
-        # What has come out padded after its wait was decided then.
-        self._end(side, rows[buffer.flags[rows] & PADDED == 0])
+        ended = rows
+        if self._spec.pad_after is not None:
+            # What has come out padded after its wait was decided then.
+            ended = rows[buffer.flags[rows] & PADDED == 0]
+        self._end(side, ended)
         buffer.retire(rows)
 
     def _end(self, side: Side, rows: Ints) -> None:
         """Count rows that nothing more comes of, each once, and pad those without a match."""
         counted, flags = self._counts.inputs[side], self._buffers[side].flags
-        unmatched = rows[flags[rows] & MATCHED == 0]
         counted.decided += len(rows)
-        if side in self._spec.remembered:
-            counted.matched += len(rows) - len(unmatched)
-            counted.unmatched += len(unmatched)
+        if not len(rows) or side not in self._spec.remembered:
+            return
+        unmatched = rows[flags[rows] & MATCHED == 0]
+        counted.matched += len(rows) - len(unmatched)
+        counted.unmatched += len(unmatched)
         if len(unmatched) and self._spec.type.pads(side):
             self._emitter.padded(side, self._buffers[side].store, unmatched)
 
