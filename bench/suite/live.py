@@ -157,8 +157,9 @@ def quantiles(waits: Moments) -> dict[str, float]:
     }
 
 
-Check = Callable[[LiveFeed, Path, int], dict[str, int]]
-"""Compares what was published with the folder of results, given the matches that Braid says it has lost."""
+Check = Callable[[LiveFeed, Path, int, pa.Table], dict[str, int]]
+"""Compares what was published with the folder of results, given the matches that Braid says it has lost, and
+the rows that it lists."""
 
 
 def run(live: Live, environment: Environment, check: Check) -> Record:
@@ -219,7 +220,8 @@ def _run(live: Live, environment: Environment, base: Path, record: Record, check
         if int(number) in feed.published and number > 0
     ]
     if follower is not None:
-        record.check = check(feed, base / "out", lost_matches(home))
+        letters = api.read(home.application(APPLICATION).dead_letter, home)
+        record.check = check(feed, base / "out", lost_matches(home), letters)
 
 
 def _watch(program: Program, feed: LiveFeed, record: Record, work: Path, until: float) -> None:

@@ -14,7 +14,7 @@ from suite.live import LAST_SECONDS, QUERY, SETTLING, Live, Record, Sample, run
 from suite.live_check import check
 from suite.plots import save
 
-MUST_BE_NONE = ("wrong", "repeated", "no_row", "padded")
+MUST_BE_NONE = ("wrong", "repeated", "no_row", "padded", "unexplained")
 COLOURS = ("#b5432e", "#7d8ca3", "#3f7d58", "#c9a227", "#6b4c9a", "#333333")
 Point = tuple[float, float]
 
@@ -94,7 +94,8 @@ def _checked(record: Record) -> list[str]:
     verdict = "WRONG: " + ", ".join(wrong) if wrong else "nothing wrong, repeated or left out"
     return [
         f"{record.run.title}: {found['left_rows']:,} + {found['right_rows']:,} rows, DuckDB finds "
-        f"{found['matches']:,} matches; {found['missing']:,} are missing, {found['lost']:,} counted as lost; "
+        f"{found['matches']:,} matches; {found['missing']:,} are missing, {found['lost']:,} counted as lost, "
+        f"{found['beyond']:,} rows listed that ask for more than the log has; "
         f"{verdict}."
     ]
 
