@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 
 from braid import api
 from braid.core.columns import HASH, TIME
+from braid.core.errors import RunError
 from braid.core.times import now_micros
 from braid.engine import dead_letters
 from braid.home.cadence import Cadence
@@ -310,3 +311,13 @@ def test_spark_and_the_driver_go_on_from_each_other(
     assert by_driver["j.right"] >= 15
     (status,) = api.status(home.root)
     assert [status.stages[f"j.{side}"].totals.files_in for side in ("left", "right")] == [files, files]
+
+
+@pytest.mark.spark
+def test_a_damaged_file_at_the_start_is_named(spark: object, home: Home, tmp_path: Path) -> None:
+    for side in ("l", "r"):
+        put(tmp_path / side, "good", 0)
+    (tmp_path / "l" / "bad.parquet").write_text("PAR1")
+    with pytest.raises(RunError, match=r"cannot read parquet files: .*bad\.parquet") as raised:
+        api.run(api.compile_text(program(tmp_path)).plan, home.root, spark=spark)
+    assert "\n\tat " not in str(raised.value)

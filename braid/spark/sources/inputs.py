@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -139,9 +140,9 @@ class Inputs:
                     hint=f"existing columns: {', '.join(stored.fieldNames())}",
                 )
             frame = reader.schema(StructType([stored[name] for name in names])).parquet(source.name)
-        except PySparkException as error:
+        except (PySparkException, Py4JJavaError) as error:
             raise RunError(
-                f"cannot read {source.format} files: {error.getMessage() or error}",
+                f"cannot read {source.format} files: {_told(error)}",
                 where=source.name,
                 hint="check the path: it must exist when the application starts, with files of that format",
             ) from error
@@ -187,6 +188,13 @@ class Inputs:
         for name, value in options.items():
             reader = reader.option(name, value)
         return reader.load().selectExpr("CAST(value AS STRING) AS value")
+
+
+def _told(error: PySparkException | Py4JJavaError) -> str:
+    """What Spark says of an error, without where it was raised; not every one has a class in Python."""
+    if isinstance(error, Py4JJavaError):
+        return str(error.java_exception.getMessage())
+    return error.getMessage() or str(error)
 
 
 def require_kafka(session: SparkSession, topic: str) -> None:
