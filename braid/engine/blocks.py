@@ -60,7 +60,8 @@ class LogBlocks:
         return self._readers[name].commit(block.commit).wall_time
 
     def forgotten(self, name: str) -> int:
-        """Largest event time that retention has removed."""
+        """Largest event time that retention has removed, as of now."""
+        self._readers[name].refresh()
         return self._readers[name].category.removed_max_time.get(TIME, MIN_TIME)
 
 

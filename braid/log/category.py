@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from threading import Lock
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -34,6 +35,11 @@ class Category:
         self.settings = settings
         self._known = settings.covered
         self._stored = b""
+        self._looking = Lock()
+
+    def __reduce__(self) -> tuple[type[Category], tuple[str, Storage, Settings]]:
+        """Copies look at the log for themselves."""
+        return Category, (self.name, self.storage, self.settings)
 
     @property
     def schema(self) -> pa.Schema:
@@ -63,8 +69,7 @@ class Category:
     def release(self) -> None:
         """Leave the category to whoever writes to it next."""
         with self.storage.lock():
-            self.settings = replace(load(self.storage), owner=NOBODY)
-            self.storage.replace(CATEGORY_FILE, self.settings.seal())
+            self.replace_settings(replace(load(self.storage), owner=NOBODY))
 
     @property
     def first(self) -> int:
@@ -77,17 +82,22 @@ class Category:
         return self.settings.removed_max_time
 
     def refresh(self) -> None:
-        """Look at the settings again: others may have added columns, or removed or compacted commits."""
-        stored = self.storage.read(CATEGORY_FILE)
-        if stored != self._stored:
-            self.settings = Settings.unseal(stored, self.storage.full(CATEGORY_FILE))
-            self._stored = stored
+        """Look at the settings again: others may have added columns, or removed or compacted commits.
+
+        Of threads that look at once, one after the other does: settings never become older.
+        """
+        with self._looking:
+            stored = self.storage.read(CATEGORY_FILE)
+            if stored != self._stored:
+                self.settings = Settings.unseal(stored, self.storage.full(CATEGORY_FILE))
+                self._stored = stored
 
     def replace_settings(self, settings: Settings) -> None:
         """Store other settings; the caller holds the lock of the storage."""
         stored = settings.seal()
-        self.storage.replace(CATEGORY_FILE, stored)
-        self.settings, self._stored = settings, stored
+        with self._looking:
+            self.storage.replace(CATEGORY_FILE, stored)
+            self.settings, self._stored = settings, stored
 
     def reader(self) -> Reader:
         """A new reader, with caches of its own."""

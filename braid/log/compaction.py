@@ -32,7 +32,8 @@ class CompactionConfig:
     piece_commits, piece_bytes
         Most commits, and about the most bytes, that one call makes a segment of.
     segment_bytes
-        A segment of this size is not merged any more. None is larger than this and a piece together.
+        A segment of this size is not merged any more. As long as this stays the same, none is larger than
+        this and a piece together.
     fanout
         A segment is merged with those behind it when they are this many times as large: the larger, the less
         often bytes are copied, and the more segments there are.
@@ -78,6 +79,10 @@ def plan_merge(config: CompactionConfig, sizes: Sequence[int]) -> int | None:
     if len(sizes) - start < 2:
         return None
     if behind >= config.segment_bytes:
+        # No more than make a full one: many may be too small if full ones were smaller when they were made.
+        while behind - sizes[start] >= config.segment_bytes:
+            behind -= sizes[start]
+            start += 1
         return start
     for place in range(start, len(sizes) - 1):
         behind -= sizes[place]

@@ -68,7 +68,10 @@ class Reader:
 
     def grown(self, after: int) -> bool:
         """Whether a commit follows `after`, in one look at the log, where `latest` takes several."""
-        return self.category.storage.exists(commit_path(after + 1))
+        following = after + 1
+        return following <= self.category.settings.covered or self.category.storage.exists(
+            commit_path(following)
+        )
 
     def commit(self, commit: int) -> Commit:
         """A commit by number, its record verified."""
@@ -132,7 +135,8 @@ class Reader:
                     for chunk in self._segment(entry).overlapping(column, until, low, high)
                 ),
                 *self._overlapping_tail(column, until, low, high),
-            ]
+            ],
+            steady=True,
         )
 
     def find(
@@ -158,7 +162,7 @@ class Reader:
             What `read` will be called with, as which rows are numbered; other hashes are not looked for.
         """
         self.refresh()
-        return self._whole(lambda: self._find(until, hashes, low, high, hash_range))
+        return self._whole(lambda: self._find(until, hashes, low, high, hash_range), steady=True)
 
     def refresh(self) -> None:
         """Look at the settings again, and let go of what has been removed or compacted."""
@@ -184,12 +188,18 @@ class Reader:
         for chunk in self.commit(commit).chunks:
             yield self.read(commit, chunk.index, columns=columns)
 
-    def _whole(self, attempt: Callable[[], Found]) -> Found:
-        """The result of an attempt to read something, tried again while others exchange what it needs."""
+    def _whole(self, attempt: Callable[[], Found], *, steady: bool = False) -> Found:
+        """The result of an attempt to read something, tried again while others exchange what it needs.
+
+        With `steady` also if another thread has looked at the settings meanwhile: what has moved from a file
+        of its own to a segment would be found in neither.
+        """
         while True:
             view = self.category.settings
             try:
-                return attempt()
+                found = attempt()
+                if not steady or self.category.settings is view:
+                    return found
             except CorruptError:
                 raise
             except LogError:

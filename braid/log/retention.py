@@ -71,10 +71,10 @@ def clear(category: Category, below: int) -> int:
     that ends at `below`, which the next call finds. A segment is no longer listed before its file goes.
     """
     storage, reader = category.storage, category.reader()
-    below = min(below, category.first)
     with storage.lock():
         category.refresh()
         settings = category.settings
+        below = min(below, settings.first)
         segments = [segment for segment in settings.segments if segment.last < below]
         if segments:
             category.replace_settings(replace(settings, segments=settings.segments[len(segments) :]))

@@ -18,6 +18,7 @@ import pytest
 from braid.core.times import DAY, SECOND
 from braid.log import CompactionConfig, Log, compaction, hash_rows, shard_range, write_file
 from braid.log.compaction import plan_merge
+from braid.log.reader import Reader
 from braid.log.records import Origin
 from tests.log.crashing import EAGER
 from tests.log.samples import SCHEMA, Counting, rows, typed
@@ -315,6 +316,9 @@ def test_the_log_of_an_old_home_is_compacted(memory_path):
         ([100, 60, 30], None),
         ([100, 60, 30, 10], 1),
         ([100, 120], None),
+        # As many as make a full one, also where full ones were smaller before.
+        ([95] * 16, 14),
+        ([95, 1, 1, 98], 1),
     ],
 )
 def test_what_is_merged(sizes, start):
@@ -423,6 +427,45 @@ def test_time_ranges_are_found_in_segments_and_behind_them(log, category):
     for each in (reader, plain, log.open("app.left").reader()):
         assert each.overlapping("__time", (11, 3), 10**8, 2 * 10**8) == expected
         assert each.overlapping("nothing", (11, 3), 10**8, 2 * 10**8) == []
+
+
+def test_what_is_compacted_by_others_meanwhile_is_found(log, category, monkeypatch):
+    """Threads share a reader: one may look at the settings again while another one is searching."""
+    fill(category, 20)
+    category.compact(replace(EAGER, piece_commits=8), NOW)
+    reader = log.open("app.left").reader()
+    hashes = np.sort(hash_rows([pa.array([f"key{number}" for number in range(60)])]))
+    low, high = np.zeros(60, np.int64), np.full(60, 2 * 10**9)
+    overlapping = log.open("app.left").reader().overlapping("__time", (19, 9), 0, 2 * 10**9)
+    assert category.settings.covered == 7
+    segments, turns = Reader._overlapping_segments, []
+
+    def meanwhile(self, *arguments):
+        found = list(segments(self, *arguments))
+        if self is reader and not turns:
+            turns.append(category.compact(replace(EAGER, piece_commits=8, fanout=99), NOW))
+            self.refresh()
+        return iter(found)
+
+    monkeypatch.setattr(Reader, "_overlapping_segments", meanwhile)
+    found = reader.find((19, 9), hashes, low, high)
+    assert turns
+    assert category.settings.covered == 15
+    expected = log.open("app.left").reader().find((19, 9), hashes, low, high)
+    assert [at for at, _ in found] == [at for at, _ in expected]
+    assert any(8 <= commit <= 15 for (commit, _), _ in expected)
+    turns.clear()
+    assert reader.overlapping("__time", (19, 9), 0, 2 * 10**9) == overlapping
+
+
+def test_a_compacted_commit_that_follows_is_seen(category):
+    fill(category, 20)
+    reader = category.reader()
+    category.compact(EAGER, NOW)
+    assert category.settings.covered > 10
+    assert reader.grown(3)
+    assert reader.grown(18)
+    assert not reader.grown(19)
 
 
 # -- all together -----------------------------------------------------------------------------------

@@ -120,7 +120,8 @@ class CategoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._limited = False
         rows = 0
         following = start
-        for record in self._reader().poll(start.commit - 1, COMMITS_AT_ONCE):
+        records = self._reader().poll(start.commit - 1, COMMITS_AT_ONCE)
+        for record in records:
             if self._end is not None and record.id > self._end:
                 break
             for part in record.chunks[following.chunk :]:
@@ -129,6 +130,7 @@ class CategoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     return Position(record.id, part.index)
                 rows += part.rows
             following = Position(record.id + 1, 0)
+        self._limited = len(records) == COMMITS_AT_ONCE
         return following
 
     def partitions(self, start: dict[str, Json], end: dict[str, Json]) -> Sequence[InputPartition]:

@@ -142,6 +142,7 @@ class StepReader(DataSourceStreamReader):
         before = OperatorOffset.from_json(start)
         admitted = self._admission.next(before, self._clock(), self._facts())
         if admitted is None:
+            self._warm = True  # drained: what comes next is waited for
             return start
         self._tell(admitted)
         self._limited = admitted.decision.limited

@@ -128,3 +128,47 @@ def test_an_operator_takes_what_its_inputs_commit_at_about_the_same_time_in_one_
     alone = reader.latestOffset(both, None)
     assert alone != both
     assert 200_000 <= passing.now - began <= 350_000
+
+
+def test_many_commits_are_a_backlog_however_few_rows_they_have(
+    home: Home, tmp_path: Path, passing: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("braid.spark.sources.category.COMMITS_AT_ONCE", 4)
+    category = home.log().create("in", raw=True)
+    for _ in range(10):
+        category.append(pa.table({"value": ["x"]}))
+    waiting = waits(passing, told(tmp_path, interval=3600 * SECOND, patience=SECOND // 2))
+    reader = CategoryStreamReader(home.log_root, "in", ("value",), 1000, 1, waiting=waiting)
+    offset = start = reader.initialOffset()
+    passing.now = 3599 * SECOND
+    while offset == start:
+        offset = reader.latestOffset(start, None)
+    assert ReadOffset.from_json(offset).next == (4, 0)
+    for following in ((8, 0), (10, 0)):
+        offset = reader.latestOffset(offset, None)
+        assert ReadOffset.from_json(offset).next == following
+    assert passing.now < 3610 * SECOND
+
+
+def test_an_operator_that_is_drained_waits_for_what_comes(home: Home, tmp_path: Path, passing: Time) -> None:
+    schema = pa.schema([(HASH, pa.int64()), (TIME, pa.int64())])
+    for side in ("left", "right"):
+        home.log().create(side, schema, shards=1)
+    config = StepSourceConfig(
+        home.log_root,
+        AdmissionConfig({"left": "left", "right": "right"}, SECOND, AppConfig()),
+        (0,),
+        str(tmp_path / "drain"),
+        str(tmp_path / "pacing"),
+    )
+    (tmp_path / "drain").touch()
+    reader = StepReader(config, passing.clock, waits(passing, None))
+    drained = reader.latestOffset(reader.initialOffset(), None)
+    assert OperatorOffset.from_json(drained).at.drained
+    (tmp_path / "drain").unlink()
+    path = told(tmp_path, interval=SECOND, patience=SECOND // 2)
+    again = StepReader(config, passing.clock, waits(passing, path))
+    assert again.latestOffset(drained, None) == drained
+    began = passing.now
+    assert again.latestOffset(drained, None) == drained
+    assert passing.now - began == SECOND // 2
