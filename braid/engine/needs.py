@@ -34,9 +34,9 @@ def needed_commits(
         return dict.fromkeys(reader.inputs.values(), 0)
     found: dict[str, int] = {}
     if reader.stateful:
-        for name, offset in OperatorOffset.from_json(start).at.inputs.items():
-            oldest = None if counts is None else counts.input(name).oldest
-            lowest = offset.needed.commit if oldest is None else min(offset.needed.commit, oldest)
+        offset = OperatorOffset.from_json(start)
+        for name in offset.at.inputs:
+            lowest = offset.needed(name, None if counts is None else counts.input(name).oldest)
             category = reader.inputs[name]
             found[category] = min(lowest, found.get(category, lowest))
     else:

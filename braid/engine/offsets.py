@@ -42,6 +42,14 @@ class OperatorOffset:
         """The same offset under another number."""
         return replace(self, turn=self.turn + 1)
 
+    def needed(self, name: str, oldest: int | None) -> int:
+        """The lowest commit of an input that it takes to go on from here.
+
+        `oldest` is the oldest one that the operator's state refers to, as its counters say.
+        """
+        lowest = self.at.inputs[name].needed.commit
+        return lowest if oldest is None else min(lowest, oldest)
+
     def to_json(self) -> dict[str, Json]:
         """The JSON object of the offset."""
         return {

@@ -233,7 +233,8 @@ class DeduplicateShard:
     def _choose(self, rows: Ints, time: Ints) -> Ints:
         """Waiting rows to emit, of rows that are decided or were kept before.
 
-        All keys at once: every round takes the next row of each key that no kept one hides.
+        All keys at once: every round takes the next row of each key that no kept one hides, or that was kept
+        before: after a drain, rows may be older than those, which go on hiding the rows after them.
         """
         keys = self._keys(rows)
         order = rows[np.lexsort((rows, time[rows], keys))]
@@ -243,12 +244,14 @@ class DeduplicateShard:
         known = np.unique(time[order])
         # Place of each row by key and time, so that one binary search finds the next row of every key.
         place = keys * (len(known) + 1) + np.searchsorted(known, time[order])
+        kept = np.append(np.flatnonzero(self._flags[order] == KEPT), len(order))
         chosen = [rows[:0]]
         while len(first):
             now = order[first]
             chosen.append(now[self._flags[now] == WAITING])
             limit = np.searchsorted(known, time[now] + self._spec.within, side="right")
             following = np.searchsorted(place, keys[first] * (len(known) + 1) + limit)
+            following = np.minimum(following, kept[np.searchsorted(kept, first, side="right")])
             left = following < ends
             first, ends = following[left], ends[left]
         return np.sort(np.concatenate(chosen))

@@ -58,7 +58,6 @@ class OperatorState:
 
     inputs: Mapping[str, InputState]
     times: Mapping[str, int]
-    wall_time: int = 0
     choices: dict[str, Ints] = field(default_factory=dict)
 
 
@@ -68,7 +67,7 @@ def encode(state: OperatorState) -> bytes:
     header = {
         "inputs": {name: _encode_input(one, payload) for name, one in state.inputs.items()},
         "times": dict(state.times),
-        "wall_time": state.wall_time,
+        "wall_time": 0,  # earlier versions expect it
         "choices": {name: _push(values.tobytes(), payload) for name, values in state.choices.items()},
     }
     head = json.dumps(header, separators=(",", ":")).encode()
@@ -96,7 +95,6 @@ def decode(data: bytes) -> OperatorState:
     return OperatorState(
         {name: _decode_input(one, rest) for name, one in header["inputs"].items()},
         header["times"],
-        wall_time=header["wall_time"],
         choices={
             name: np.frombuffer(_pull(where, rest), np.int64).copy()
             for name, where in header["choices"].items()
@@ -106,12 +104,11 @@ def decode(data: bytes) -> OperatorState:
 
 def after_drain(data: bytes) -> bytes:
     """The state to go on with after a drain, given what it has left: nothing waits, and all is decided."""
-    state = decode(data)
     inputs = {
         name: InputState(floor=MIN_TIME, last=one.last, drained=one.last)
-        for name, one in state.inputs.items()
+        for name, one in decode(data).inputs.items()
     }
-    return encode(OperatorState(inputs, dict.fromkeys(inputs, MIN_TIME), wall_time=state.wall_time))
+    return encode(OperatorState(inputs, dict.fromkeys(inputs, MIN_TIME)))
 
 
 def _encode_input(one: InputState, payload: list[bytes]) -> dict[str, object]:

@@ -252,7 +252,7 @@ class _Run:
         options = marathon.options
         self._inputs = {side: SimulatedInput(log, side, self._streams[side], options) for side in Side}
         self._spec = JoinSpec(marathon.join, *marathon.bounds, 1, _OUTPUT)
-        self._operator = self._open(None, [])
+        self._operator = self._open(None, [], None)
         self._out: list[Times] = [np.empty((0, 2), np.int64)]
         self._lost: dict[Side, list[int]] = {side: [] for side in Side}
         self._last = self._counts = Counters()
@@ -283,7 +283,9 @@ class _Run:
         pieces = cut(self._streams[side], self._marathon.interval, self._marathon.options.chunk_rows)
         return [list(some) for _, some in groupby(pieces, lambda piece: piece.commit)]
 
-    def _open(self, offset: OperatorOffset | None, states: list[MemoryCell]) -> LocalOperator:
+    def _open(
+        self, offset: OperatorOffset | None, states: list[MemoryCell], counts: Counters | None
+    ) -> LocalOperator:
         options = self._marathon.options
         admission = AdmissionConfig(
             {side.value: side.value for side in Side},
@@ -292,15 +294,21 @@ class _Run:
             rescued=tuple(side.value for side in self._spec.rescued),
         )
         return LocalOperator(
-            self._root, admission, JoinOperator(self._spec), options.shards, offset=offset, states=states
+            self._root,
+            admission,
+            JoinOperator(self._spec),
+            options.shards,
+            offset=offset,
+            states=states,
+            counts=counts,
         )
 
     def _restart(self) -> None:
-        """Go on from what is durable: the offset as text, and the states."""
+        """Go on from what is durable: the offset as text, the states, and what the last step counted."""
         old = self._operator
         if old.offset is not None:
             offset = OperatorOffset.from_json(json.loads(json.dumps(old.offset.to_json())))
-            self._operator = self._open(offset, [MemoryCell(cell.value) for cell in old.states])
+            self._operator = self._open(offset, [MemoryCell(cell.value) for cell in old.states], old.counts)
 
     def _follow(self, now: int) -> None:
         while self._advance(now, Facts()):

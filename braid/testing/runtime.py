@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from braid.core.counters import Counters, merge
 from braid.engine.admission import Admission, AdmissionConfig, Admitted, Facts
 from braid.engine.inputs import InputLog
 from braid.engine.notes import Notes
 from braid.engine.offsets import OperatorOffset
-from braid.engine.stepper import OperatorConfig, Stepper, unpack_state
+from braid.engine.stepper import OperatorConfig, Stepper
 from braid.eventtime.pacing.config import PacingConfig
 from braid.kernels.operator import OperatorSpec
-from braid.kernels.state import decode
 from braid.kernels.step import Step
 from braid.log.layout import shard_range
 from braid.log.shared import reader
@@ -52,6 +52,8 @@ class LocalOperator:
         Into how many ranges of hashes it is split.
     pacing
         How to pace, if not as `admission` says.
+    offset, states, counts
+        Where another one has stopped, to go on from there, and what its last step has counted.
     """
 
     root: str
@@ -61,6 +63,7 @@ class LocalOperator:
     pacing: PacingConfig | None = None
     offset: OperatorOffset | None = None
     states: list[MemoryCell] = field(default_factory=list)
+    counts: Counters | None = None
 
     def __post_init__(self) -> None:
         self.states = self.states or [MemoryCell() for _ in range(self.shards)]
@@ -90,17 +93,16 @@ class LocalOperator:
 
     def needed(self, name: str) -> int:
         """The lowest commit of an input that the operator still needs: to go on, or to be opened again."""
-        if self.offset is None:
+        if self.offset is None or self.counts is None:
             return 0
-        at = self.offset.at.inputs[name]
-        states = [decode(unpack_state(cell.value)[2]) for cell in self.states if cell.value]
-        held = [state.inputs[name].blocks[0].commit for state in states if state.inputs[name].blocks]
-        return min([at.position.commit, at.needed.commit, *held])
+        return self.offset.needed(name, self.counts.input(name).oldest)
 
     def results(self, step: Step) -> Mapping[int, tuple[pa.Table | None, Notes]]:
         """Take a step with every shard: rows, if there are any, and notes."""
         text = step.to_text()
-        return {shard: self._shard(shard, text) for shard in range(self.shards)}
+        found = {shard: self._shard(shard, text) for shard in range(self.shards)}
+        self.counts = merge(counts for _, notes in found.values() for counts in notes.counts)
+        return found
 
     def _shard(self, shard: int, text: str) -> tuple[pa.Table | None, Notes]:
         notes = Notes()

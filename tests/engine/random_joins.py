@@ -1,6 +1,6 @@
 """Random joins of two random streams on the local runtime, with outages, restarts and drains, and DuckDB.
 
-What must hold whatever happens: a match is emitted or counted as lost, never both; a row of a padded side
+What must hold whatever happens: a match is emitted or counted as missing, never both; a row of a padded side
 comes out padded if and only if it has not come out with a partner; nothing comes out twice.
 """
 
@@ -57,6 +57,8 @@ class RandomJoin:
     span: int = 240
     modes: tuple[MatchMode, ...] = (MatchMode.ALL, MatchMode.ALL, *MatchMode)
     types: tuple[JoinType, ...] = tuple(JoinType)
+    waits: bool = False
+    """Whether rows without a match wait by the wall clock, and some joins consume right rows."""
     emitted: list[Pair] = field(default_factory=list)
     counts: Counters = field(default_factory=Counters)
     lost: dict[str, Counter[int]] = field(default_factory=lambda: {side.value: Counter() for side in Side})
@@ -70,9 +72,11 @@ class RandomJoin:
         if not keyed and kind not in (JoinType.INNER, JoinType.LEFT):
             kind = JoinType.LEFT
         self.keys = rng.choice([1, 5, 30]) if keyed else 1
-        self.spec: AnySpec = JoinSpec(
-            kind, lower * SECOND, upper * SECOND, int(keyed), OUTPUT, rng.choice(self.modes)
-        )
+        spec = JoinSpec(kind, lower * SECOND, upper * SECOND, int(keyed), OUTPUT, rng.choice(self.modes))
+        if self.waits:
+            consume = keyed and spec.match is MatchMode.FIRST and rng.random() < 0.7
+            spec = replace(spec, pad_after=rng.choice([0, 3, 20, 90]) * SECOND, consume=consume)
+        self.spec: AnySpec = spec
         self.broadcast = None if keyed else Side.RIGHT
         self.shards = rng.choice([1, 1, 2])
         self.disorder = {side.value: rng.choice([0, 3, 20]) for side in Side}
@@ -106,7 +110,14 @@ class RandomJoin:
         if isinstance(self.spec, SeriesSpec):
             return AdmissionConfig(INPUTS, 0, self.options, disorder=disorder)
         rescued = tuple(side.value for side in self.spec.rescued)
-        return AdmissionConfig(INPUTS, self.spec.upper, self.options, disorder=disorder, rescued=rescued)
+        return AdmissionConfig(
+            INPUTS,
+            self.spec.upper,
+            self.options,
+            disorder=disorder,
+            rescued=rescued,
+            pad_after=self.spec.pad_after,
+        )
 
     # -- running ----------------------------------------------------------------------------------
 
@@ -203,17 +214,21 @@ class RandomJoin:
             partnered = {pair[position] for pair in pairs}
             every = {row.id for row in self.rows[side]}
             assert padded == (every - partnered if self.spec.type.pads(side) else set()), side
-        missing = chosen - pairs
-        if self.spec.match is MatchMode.ALL:
-            assert self.counts.lost_matches == len(missing)
-            assert all(
-                left in self.lost[Side.LEFT] or right in self.lost[Side.RIGHT] for left, right in missing
-            )
-        else:
+        if self.spec.match is not MatchMode.ALL:
             assert len({left for left, _ in pairs}) == len(pairs)
-            assert all(
-                left in self.lost[Side.LEFT] or right in self.lost[Side.RIGHT] for left, right in missing
-            )
+        if self.spec.consume:
+            # What a row cannot have is another one's: nobody can tell whose match is missing.
+            assert len({right for _, right in pairs}) == len(pairs)
+            return
+        missing, padded_before = chosen - pairs, self.counts.matches_after_padding
+        if self.spec.match is MatchMode.ALL:
+            assert self.counts.lost_matches + padded_before == len(missing)
+        unlisted = [
+            (left, right)
+            for left, right in missing
+            if left not in self.lost[Side.LEFT] and right not in self.lost[Side.RIGHT]
+        ]
+        assert len(unlisted) <= padded_before
 
     def check_complete(self) -> None:
         """The output is DuckDB's, and nothing is counted as lost."""

@@ -106,6 +106,17 @@ def test_what_retention_removes_is_missed_and_counted(streams: tuple[Stream, Str
     assert found.lost["beyond_retention"] >= found.missed > 0
 
 
+def test_a_best_match_so_far_outlives_the_retention() -> None:
+    """Partners are 50 minutes older than left rows, which choose an hour after their own time."""
+    number = np.arange(12 * 120)
+    times = MONDAY + number * 30 * SECOND
+    left, right = Stream(times, times, number), Stream(times, times, number + 100)
+    brief = options(retention="30 minutes")
+    found = simulate(left, right, (-HOUR, HOUR), brief, interval=INTERVAL, match=MatchMode.NEAREST)
+    assert found.recall == 1
+    assert found.matched.sum() == len(number) - 100
+
+
 def test_an_outage_of_one_side_costs_no_matches() -> None:
     outage = Outage(MONDAY + 4 * HOUR, HOUR)
     server = ServerLike(10_000, duration=8 * HOUR, outages=(outage,)).generate()

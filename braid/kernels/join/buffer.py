@@ -204,11 +204,15 @@ class Buffer:
         found = self._carried[column].minima.least()
         return None if found == MAX_TIME else found
 
-    def due(self, now: int) -> Ints:
-        """Rows of blocks that have waited for long enough by the wall clock; each block is due once."""
-        blocks = np.flatnonzero(self._due <= now)
-        self._due[blocks] = MAX_TIME
-        return self.store.span(blocks)
+    def due(self, now: int, held_back: Ints) -> Ints:
+        """Rows of blocks that have waited for long enough by the wall clock.
+
+        Each block is due once, but one with rows that are held back is due again.
+        """
+        due = self._due <= now
+        rows = self.store.span(np.flatnonzero(due))
+        self._due[due & (self.store.count(held_back) == 0)] = MAX_TIME
+        return rows
 
     def compact(self) -> None:
         """Remove departed rows when it pays, and put blocks together that came one by one."""

@@ -72,7 +72,6 @@ class IntervalJoin:
         self._last: dict[Side, Position | None] = dict.fromkeys(Side)
         self._drained: dict[Side, Position | None] = dict.fromkeys(Side)
         self._times: Mapping[str, int] = dict.fromkeys(Side, MIN_TIME)
-        self._wall_time = 0
         if state is not None:
             self._restore(decode(state))
 
@@ -90,7 +89,6 @@ class IntervalJoin:
         work.decide()
         work.pad_waiting()
         self._times = step.times
-        self._wall_time = max(self._wall_time, step.wall_time)
         for side in Side:
             if step.blocks[side]:
                 self._last[side] = max(step.blocks[side])
@@ -101,15 +99,13 @@ class IntervalJoin:
         """State as versioned bytes: block ranges and bits."""
         choices: dict[str, Ints] = {}
         if self._spec.match.waits:
-            left = self._left
-            pending = np.flatnonzero((left.extra["commit"] >= 0) & (left.flags < GONE))
+            left, pending = self._left, self._choosing()
             values = {name: left.extra[name][pending] for name in CHOICE}
             choices = {"left": left.state_numbers(pending), **values}
         return encode(
             OperatorState(
                 {side: self.buffer(side).state(self._last[side], self._drained[side]) for side in Side},
                 {side: self._times[side] for side in Side},
-                wall_time=self._wall_time,
                 choices=choices,
             )
         )
@@ -122,6 +118,10 @@ class IntervalJoin:
     def buffer(self, side: Side) -> Buffer:
         """The buffered rows of a side."""
         return self._left if side is Side.LEFT else self._right
+
+    def _choosing(self) -> Ints:
+        """Pending left rows that have a best match so far."""
+        return np.flatnonzero((self._left.extra["commit"] >= 0) & (self._left.flags < GONE))
 
     def _buffer(self, side: Side, extra: Sequence[str] = ()) -> Buffer:
         spec = self._spec
@@ -148,7 +148,6 @@ class IntervalJoin:
 
     def _restore(self, state: OperatorState) -> None:
         self._times = state.times
-        self._wall_time = state.wall_time
         for side in Side:
             saved = state.inputs[side]
             blocks = [(block, self._source.read(side, block)) for block in saved.blocks]
@@ -259,30 +258,29 @@ class _Work:
             if not len(parted.run) or until is None:
                 continue
             self._counts.inputs[side].late += len(late.run)
-            forgotten = self._source.forgotten(other)
-            gone = window(self._spec, side, parted.times)[0] <= forgotten
-            self._lose(side, Loss.BEYOND_RETENTION, parted.run.row[gone])
             rescued = side in self._spec.rescued
             source = self._source if rescued else self._join._losses.get(side, self._source)
-            if not self._spec.late_lookup or source is None:
-                continue
-            # What the log may have forgotten is not remembered either: a restart must change nothing.
-            since = max(self._buffers[other].memory, forgotten + 1)
-            if source is not self._source:
-                since = MAX_TIME
-            found: Iterator[Found] = iter(())
-            if len(late.run):
-                self._buffers[other].lateness.note(late.floor - window(self._spec, side, late.times)[0])
-                found = self._found(source, late, since, until)
-            if drained is not None:
-                own = self._buffers[side].store
-                found = chain(found, look_back(self._spec, source, own, parted, drained))
-            self._accept_late(side, found)
+            if self._spec.late_lookup and source is not None:
+                found: Iterator[Found] = iter(())
+                if len(late.run):
+                    if source is self._source:
+                        depths = late.floor - window(self._spec, side, late.times)[0]
+                        self._buffers[other].lateness.note(depths)
+                    found = self._found(source, late, until)
+                if drained is not None:
+                    own = self._buffers[side].store
+                    found = chain(found, look_back(self._spec, source, own, parted, drained))
+                self._accept_late(side, found)
+            # Asked after the search, which has missed what retention has removed by then.
+            gone = window(self._spec, side, parted.times)[0] <= self._source.forgotten(other)
+            self._lose(side, Loss.BEYOND_RETENTION, parted.run.row[gone])
 
-    def _found(self, source: BlockSource, late: Late, since: int, until: Position) -> Iterator[Found]:
-        """Matches of late rows since the last drain: those with rows at `since` or after are remembered."""
+    def _found(self, source: BlockSource, late: Late, until: Position) -> Iterator[Found]:
+        """Matches of late rows since the last drain: with remembered rows, then with those before these."""
         side, own, other = late.side, self._buffers[late.side].store, self._buffers[late.side.other]
-        if since < late.floor:
+        # What the log may have forgotten is not remembered either: a restart must change nothing.
+        since = max(other.memory, source.forgotten(side.other) + 1)
+        if source is self._source and since < late.floor:
             left, right = (own, other.store) if side is Side.LEFT else (other.store, own)
             for pairs in batched(self._recall(late, since)):
                 yield Found(other.store, verify(self._spec, left, right, pairs))
@@ -440,7 +438,6 @@ class _Work:
     def _consume(self, rows: Ints) -> None:
         """Let left rows choose among the right rows that nobody has chosen before them."""
         left, right = self._buffers[Side.LEFT], self._buffers[Side.RIGHT]
-        rows = rows[left.flags[rows] & PADDED == 0]
         times = left.times[rows]
         keys = left.store.take(HASH, rows).to_numpy() if self._spec.keys else times
         order = np.argsort(keys, kind="stable")
@@ -452,6 +449,8 @@ class _Work:
         )
         for pairs in joined(candidates):
             kept = verify(self._spec, left.store, right.store, pairs)
+            if self._spec.pad_after is not None:
+                kept = self._not_padded(Side, kept)
             if not len(kept.left):
                 continue
             group = (
@@ -468,16 +467,24 @@ class _Work:
 
     def pad_waiting(self) -> None:
         """Pad unmatched rows that have waited for long enough by the wall clock."""
-        now = self._step.wall_time
         if self._spec.pad_after is None:
             return
         for side in filter(self._spec.type.pads, Side):
-            buffer = self._buffers[side]
-            rows = buffer.due(now)
-            rows = rows[buffer.flags[rows] == 0]
+            buffer, chosen = self._buffers[side], self._chosen(side)
+            rows = buffer.due(self._step.wall_time, chosen)
+            rows = rows[(buffer.flags[rows] == 0) & ~np.isin(rows, chosen)]
             self._counts.inputs[side].padded_early += len(rows)
             self._end(side, rows)
             buffer.flags[rows] |= MATCHED | PADDED
+
+    def _chosen(self, side: Side) -> Ints:
+        """Rows that are a pending row's best match so far: they are not padded unless a better one comes."""
+        if side is Side.LEFT or not self._spec.match.waits:
+            return np.empty(0, np.int64)
+        left, pending = self._buffers[Side.LEFT], self._join._choosing()
+        commit, chunk, row = (left.extra[name][pending] for name in ("commit", "chunk", "row"))
+        # They are still here: the floor of padded right rows waits for every left row that may choose them.
+        return self._buffers[Side.RIGHT].store.number(commit, chunk, row)
 
     def _evict(self, side: Side, rows: Ints) -> None:
         buffer = self._buffers[side]
@@ -490,9 +497,7 @@ class _Work:
 
     def _oldest_choice(self) -> int | None:
         """The oldest commit with a right row that a pending left row has chosen."""
-        left = self._buffers[Side.LEFT]
-        commits = left.extra["commit"][left.flags < GONE]
-        commits = commits[commits >= 0]
+        commits = self._buffers[Side.LEFT].extra["commit"][self._join._choosing()]
         return int(commits.min()) if len(commits) else None
 
     def output(self) -> Output:

@@ -87,7 +87,9 @@ class JoinSpec:
         choose in order of event time, then arrival, once their window has closed.
     pad_after
         Wall-clock wait in microseconds after which an unmatched row comes out padded; None waits until
-        stream time has passed the window. A match that comes later is counted, not emitted.
+        stream time has passed the window. A match that comes later is counted, not emitted. A row
+        that is the best match so far of another one is not padded; with `consume`, whose choices are all made
+        in the end, rows are unmatched until then.
     """
 
     type: JoinType

@@ -152,16 +152,20 @@ class Case:
                         self.source.seen[side][block] = [row["id"] for row in rows]
                         admitted[side].append(block)
                 times[side] = max(times[side], self._stream_time(rng, side, waiting[side]))
-            self._note(join.step(two_sided(admitted[Side.LEFT], admitted[Side.RIGHT], *times.values())))
+            self._note(join.step(two_sided(*admitted.values(), *times.values(), self._clock())))
             self.steps.append((admitted[Side.LEFT], admitted[Side.RIGHT]))
             self.states.append(join.snapshot())
             if self.restarts and rng.random() < 0.4:
                 join = open_join(self.spec, self.source, self.states[-1])
             if self.forget:
                 self._forget(rng, join)
-        self._note(join.step(two_sided([], [], MAX_TIME, MAX_TIME)))
+        self._note(join.step(two_sided([], [], MAX_TIME, MAX_TIME, self._clock())))
         assert join.pending == {Side.LEFT: 0, Side.RIGHT: 0}
         return self
+
+    def _clock(self) -> int:
+        """The wall clock of the next step: steps follow each other about as fast as blocks arrive."""
+        return 100 * len(self.steps)
 
     def _stream_time(self, rng: random.Random, side: Side, rest: list[tuple[Position, list[Row]]]) -> int:
         times = [row[TIME] for _, rows in rest for row in rows if row[TIME] is not None]

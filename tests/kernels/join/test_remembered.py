@@ -83,15 +83,17 @@ class Counting(MemorySource):
         return super().read(side, block)
 
 
-def live(minutes: int, source: MemorySource, join: IntervalJoin) -> Iterator[tuple[int, int]]:
+def live(
+    minutes: int, source: MemorySource, join: IntervalJoin, behind: float = 0.1
+) -> Iterator[tuple[int, int]]:
     """A live stream: per step one block per side; late left rows and blocks read again, of each step."""
     rng = np.random.default_rng(7)
     kind = schema(())
     for number in range(minutes):
         blocks = [Position(number, 0)]
         for side in Side:
-            # Every tenth row is behind stream time, by up to a tenth of the window.
-            times = number * 10 + rng.integers(0, 10, 20) - np.where(rng.random(20) < 0.1, 30, 0)
+            # Every tenth row, as a rule, is behind stream time, by up to a tenth of the window.
+            times = number * 10 + rng.integers(0, 10, 20) - np.where(rng.random(20) < behind, 30, 0)
             rows: list[Row] = [
                 {"__time": int(t), "__live": True, "id": number * 20 + i, "x": 0.0}
                 for i, t in enumerate(times)
@@ -111,6 +113,40 @@ def test_barely_late_rows_open_no_blocks() -> None:
     # A row that is later than any before it may have to look once: the memory grows by what is seen.
     assert sum(reads for _, reads in steps[:100]) < 20
     assert sum(reads for _, reads in steps[100:]) == 0
+
+
+def test_while_no_row_is_late_nothing_is_remembered() -> None:
+    source = Counting(schema(()))
+    join = IntervalJoin(JoinSpec(JoinType.LEFT, -300, 300, 0, OUTPUT), source)
+    for late, reads in live(60, source, join, behind=0):
+        assert (late, reads) == (0, 0)
+        assert all(join.buffer(side).memory == join.buffer(side).floor for side in Side)
+    # Right rows are decided up to 290: the first late row finds those from 250 on in their four blocks.
+    block = Position(60, 0)
+    late_row: Row = {"__time": 550, "__live": True, "id": 10_000, "x": 0.0}
+    source.blocks[Side.LEFT][block] = to_block([late_row], schema(()), 0)
+    before = source.reads
+    out = join.step(two_sided([block], [], 590, 590))
+    assert (out.counts.inputs["left"].late, out.counts.rescued) == (1, 4 * 20)
+    assert source.reads - before == 1 + 4
+    assert join.buffer(Side.RIGHT).lateness.depth() >= 40
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_what_is_looked_for_elsewhere_is_not_worth_remembering(apart: bool) -> None:
+    """A late right row of a LEFT join has lost a match, which one shard may count for all."""
+    kind = schema(())
+    source, elsewhere = MemorySource(kind), MemorySource(kind)
+    elsewhere.blocks = source.blocks
+    for side, time in ((Side.LEFT, 10), (Side.RIGHT, 11)):
+        rows: list[Row] = [{"__time": time, "__live": True, "id": 1, "x": 0.0}]
+        source.blocks[side][Position(0, 0)] = to_block(rows, kind, 0)
+    losses = {Side.RIGHT: elsewhere} if apart else None
+    join = IntervalJoin(JoinSpec(JoinType.LEFT, -3, 3, 0, OUTPUT), source, losses=losses)
+    join.step(two_sided([Position(0, 0)], [], 100, 100))
+    out = join.step(two_sided([], [Position(0, 0)], 100, 100))
+    assert (out.counts.inputs["right"].late, out.counts.lost_matches) == (1, 1)
+    assert (join.buffer(Side.LEFT).lateness.depth() > 0) is not apart
 
 
 def test_memory_is_bounded_by_a_share_of_what_is_live() -> None:

@@ -159,3 +159,57 @@ def test_a_row_that_was_kept_before_a_drain_hides_those_after_it(
     by_id = {row[3]: row[:3] for row in rows}
     wanted = sorted(by_id[number] for number in expected(rows, within * SECOND))
     assert sorted(by_id[number] for number in running.emitted) == wanted
+
+
+def test_a_row_that_is_older_than_those_of_before_a_drain_leaves_them_hiding_others(home: Home) -> None:
+    running = Running(home, 10 * SECOND, 1, disorder=0)
+    running.append([(100 * SECOND, 1, "a", 0)])
+    running.run(draining=True)
+    running.append([(95 * SECOND, 1, "a", 1), (108 * SECOND, 1, "a", 2)])
+    running.run(draining=True)
+    assert running.emitted == [0, 1]
+    running.restart()
+    running.append([(109 * SECOND, 1, "a", 3), (111 * SECOND, 1, "a", 4)])
+    running.run(draining=True)
+    assert running.emitted == [0, 1, 4]
+
+
+def expected_of_drains(drains: list[list[Row]], within: int) -> list[tuple[object, ...]]:
+    """Time and keys of the rows that stay: those kept at the end of a drain go on hiding others."""
+    kept: list[Row] = []
+    found = []
+    for rows in drains:
+        for row in sorted(rows, key=lambda row: row[0]):
+            if not any(row[1:3] == old[1:3] and 0 <= row[0] - old[0] <= within for old in kept):
+                kept.append(row)
+                found.append(row[:3])
+        end = max(row[0] for row in kept)
+        kept = [row for row in kept if row[0] >= end - within]
+    return sorted(found)
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32), st.integers(0, 30))
+def test_rows_that_were_kept_before_a_drain_hide_those_after_them_whatever_else_comes(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, within: int
+) -> None:
+    """Streams that go back in time after each drain; within one, no row is decided before its end."""
+    rng = random.Random(seed)
+    running = Running(Home.at(tmp_path_factory.mktemp("home")), within * SECOND, 1, disorder=100 * SECOND)
+    drains: list[list[Row]] = []
+    for _ in range(rng.randint(2, 4)):
+        drains.append([])
+        begin = 1000 + rng.randint(0, 40)
+        for _ in range(rng.randint(1, 3)):
+            count = sum(map(len, drains))
+            times = [begin + rng.randint(0, 20) for _ in range(rng.randint(1, 8))]
+            fresh: list[Row] = [(t * SECOND, rng.randint(0, 1), "a", count + n) for n, t in enumerate(times)]
+            drains[-1] += fresh
+            running.append(fresh)
+            if rng.random() < 0.5:
+                running.restart()
+            running.run()
+        running.run(draining=True)
+    by_id = {row[3]: row[:3] for rows in drains for row in rows}
+    assert len(running.emitted) == len(set(running.emitted))
+    assert sorted(by_id[number] for number in running.emitted) == expected_of_drains(drains, within * SECOND)
