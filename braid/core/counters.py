@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
+from itertools import zip_longest
 from operator import add, sub
 from typing import NamedTuple, TypeVar
 
@@ -254,7 +255,8 @@ def _least_known(one: int | None, two: int | None) -> int | None:
 
 
 def _elementwise(one: list[int], two: list[int]) -> list[int]:
-    return [a + b for a, b in zip(one, two, strict=True)] if one and two else one or two
+    # An application may go on with more shards, or fewer, than it had before.
+    return [a + b for a, b in zip_longest(one, two, fillvalue=0)]
 
 
 def _sum_by_key(one: dict[str, int], two: dict[str, int]) -> dict[str, int]:
@@ -283,7 +285,7 @@ _MERGES: dict[Merge, Callable[..., object]] = {
 
 
 def _elementwise_less(later: list[int], earlier: list[int]) -> list[int]:
-    return [a - b for a, b in zip(later, earlier, strict=True)] if earlier else later
+    return [a - b for a, b in zip_longest(later, earlier, fillvalue=0)]
 
 
 def _less_by_key(later: dict[str, int], earlier: dict[str, int]) -> dict[str, int]:

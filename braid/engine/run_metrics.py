@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import NamedTuple
 
 from braid.core.counters import Counters, difference
@@ -68,6 +69,7 @@ class StageMetrics:
     _totals: RunningTotals | None = None
     _before: Counters = field(default_factory=Counters)
     _samples: deque[tuple[float, Counters]] = field(default_factory=deque)
+    _sampling: Lock = field(default_factory=Lock)
 
     def begin(self) -> None:
         """Go on from what earlier runs have counted. The stage is not running yet."""
@@ -159,14 +161,15 @@ class StageMetrics:
         )
 
     def _periods(self, counted: Counters, now: float) -> tuple[Period, ...]:
-        """What was counted in the last minutes."""
-        samples = self._samples
-        if not samples:
-            return ()
-        if now - samples[-1][0] >= _SAMPLE_SECONDS:
-            samples.append((now, counted))
-        while len(samples) > 1 and samples[1][0] <= now - MINUTES[-1] * 60:
-            samples.popleft()
+        """What was counted in the last minutes. Several threads ask for the status."""
+        with self._sampling:
+            if not self._samples:
+                return ()
+            if now - self._samples[-1][0] >= _SAMPLE_SECONDS:
+                self._samples.append((now, counted))
+            while len(self._samples) > 1 and self._samples[1][0] <= now - MINUTES[-1] * 60:
+                self._samples.popleft()
+            samples = list(self._samples)
         found = []
         for minutes in MINUTES:
             start = now - minutes * 60

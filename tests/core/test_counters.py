@@ -28,7 +28,7 @@ VALUES = {
     Merge.SUM: NUMBERS,
     Merge.LAST: st.none() | NUMBERS,
     Merge.LEAST: st.none() | NUMBERS,
-    Merge.ELEMENTWISE: st.just([]) | st.lists(NUMBERS, min_size=3, max_size=3),
+    Merge.ELEMENTWISE: st.lists(NUMBERS, max_size=3),
     Merge.CONCATENATION: st.lists(NUMBERS, max_size=3),
     Merge.SUM_BY_KEY: st.dictionaries(st.sampled_from("abc"), NUMBERS),
     Merge.LEAST_BY_KEY: st.dictionaries(st.sampled_from("abc"), NUMBERS),

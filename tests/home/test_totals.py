@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -203,3 +204,24 @@ def test_rates_are_of_a_stated_time(app: AppHome, monkeypatch: pytest.MonkeyPatc
     assert minute.rows_out_per_second == pytest.approx(1, rel=0.05)
     assert minute.match_rate == {"left": 0.0}
     assert (five.seconds, five.match_rate, status.match_rate) == (200, {"left": 0.5}, {"left": 0.5})
+
+
+def test_an_application_may_go_on_with_other_shards(app: AppHome) -> None:
+    metrics = begun(app)
+    write_json(app.checkpoint("j") / "metadata", {"id": "one"})
+    counted(app, 0, Counters(rows_in=3, shard_rows=[1, 2]))
+    metrics.take((), final=True)
+    counted(app, 1, Counters(rows_in=10, shard_rows=[1, 2, 3, 4]))
+    metrics.take((), final=True)
+    metrics.save()
+    assert begun(app).status().totals.shard_rows == [2, 4, 3, 4]
+    assert begun(app).status().run.shard_rows == [0, 0, 0, 0]
+
+
+def test_several_threads_may_ask_for_the_status(app: AppHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("braid.engine.run_metrics._SAMPLE_SECONDS", 0.0)
+    monkeypatch.setattr("braid.engine.run_metrics.MINUTES", (0,))
+    metrics = begun(app)
+    with ThreadPoolExecutor(4) as threads:
+        asked = [threads.submit(lambda: [metrics.status() for _ in range(500)]) for _ in range(4)]
+        assert all(len(one.result(timeout=60)) == 500 for one in asked)

@@ -143,9 +143,9 @@ def _by_time(entries: Sequence[FileEntry], order: ChunkOrder) -> list[int] | Non
 
 
 def _shard_rows(entries: Sequence[FileEntry], shards: int) -> list[int]:
-    rows = [0] * shards
-    for entry in entries:
-        for chunk in entry.chunks:
-            for block in chunk.blocks:
-                rows[block.shard] += block.rows
+    """Rows by shard; files of a repeated micro-batch may have more shards than there are now."""
+    blocks = [block for entry in entries for chunk in entry.chunks for block in chunk.blocks]
+    rows = [0] * max(shards, *(block.shard + 1 for block in blocks), 0)
+    for block in blocks:
+        rows[block.shard] += block.rows
     return rows
