@@ -46,13 +46,13 @@ class DeadLetters:
     """Publishes the letters of one stage, once per micro-batch.
 
     Many stages write to one category, so commits cannot be numbered by a stage's micro-batches. Instead the
-    origin of each commit is its stage and the number of the stage's own commit, by which a replay is known.
+    origin of each commit is who writes and the number of the stage's own commit, by which a replay is known.
     """
 
-    def __init__(self, category: Category, stage: str) -> None:
+    def __init__(self, category: Category, writer: str) -> None:
         self._category = category
         self._reader = category.reader()
-        self._stage = stage
+        self._writer = writer
         self._seen = category.first - 1
         self._last = -1
 
@@ -64,14 +64,14 @@ class DeadLetters:
             latest = self._catch_up()
             if number <= self._last:
                 return False
-            if self._category.publish(latest + 1, entries, origin=Origin(self._stage, number)):
+            if self._category.publish(latest + 1, entries, origin=Origin(self._writer, number)):
                 return True
 
     def _catch_up(self) -> int:
         latest = self._category.latest()
         for number in range(max(self._seen + 1, self._category.first), latest + 1):
             origin = self._reader.commit(number).origin
-            if origin is not None and origin.writer == self._stage:
+            if origin is not None and origin.writer == self._writer:
                 self._last = max(self._last, origin.number)
         self._seen = latest
         return latest

@@ -6,10 +6,12 @@ import shutil
 from dataclasses import dataclass
 
 from braid.core.errors import RunError
+from braid.core.owner import NOBODY
 from braid.engine.ownership import let_go
-from braid.engine.upkeep import facts_of, measure, upkeep_lock
+from braid.engine.upkeep import alone_at_upkeep, facts_of, measure
 from braid.engine.upkeep_rules import AppFacts, CategoryKind, read_by, written_by
 from braid.home.paths import AppHome, Home
+from braid.log.category import Category
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,7 @@ def drop_category(home: Home, name: str, *, dry_run: bool = False) -> Dropped:
     """Remove a category with all its rows, unless an application reads or writes it."""
     log = home.log()
     log.open(name)
-    with upkeep_lock(home) as alone:
-        _check_alone(home, alone)
+    with alone_at_upkeep(home):
         _check_unused(name, _applications(home))
         found = Dropped({name: measure(home, name).bytes})
         if not dry_run:
@@ -53,11 +54,10 @@ def drop_application(home: Home, name: str, *, keep_data: bool = False, dry_run:
     """
     application = _existing(home, name)
     log = home.log()
-    with upkeep_lock(home) as alone, application.running():
-        _check_alone(home, alone)
+    with alone_at_upkeep(home), application.running():
         own = facts_of(application)
         written = {} if own is None else written_by(own)
-        there = [category for category in written if category in log.categories()]
+        there = [category for category in written if log.has(category) and _is_of(log.open(category), name)]
         gone = [
             category for category in there if written[category] is CategoryKind.INTERMEDIATE or not keep_data
         ]
@@ -108,10 +108,6 @@ def _check_unused(category: str, applications: list[AppFacts]) -> None:
             )
 
 
-def _check_alone(home: Home, alone: bool) -> None:
-    if not alone:
-        raise RunError(
-            "another process is at the upkeep of this home",
-            where=str(home.root),
-            hint="try again in a moment",
-        )
+def _is_of(category: Category, application: str) -> bool:
+    """Whether nobody else has taken over a category that an application has written."""
+    return category.owner is None or category.owner.application in (application, NOBODY.application)

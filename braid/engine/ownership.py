@@ -173,6 +173,6 @@ def _places(application: AppHome, plan: Plan) -> Iterator[tuple[Place, Owner]]:
 def _plan(application: AppHome) -> Plan | None:
     """The plan that an application ran last; None if there is none that can be read."""
     try:
-        return loads(application.plan_file.read_text())
+        return loads(application.plan_file.read_bytes())
     except (OSError, UnicodeDecodeError, BraidError):
         return None

@@ -6,8 +6,8 @@ One process at a time does it, by a lock. Clocks are passed in, in seconds.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from braid.engine.upkeep_rules import (
     table_folders,
 )
 from braid.engine.upkeep_sweep import GRACE, sweep_application, sweep_home, sweep_table
+from braid.home.control import SinkStart
 from braid.home.locks import exclusive
 from braid.home.needs import QueryNeeds
 from braid.home.options import read_options
@@ -90,20 +91,35 @@ def facts_of(home: AppHome) -> AppFacts | None:
     """What upkeep must know of an application; None if it was never started."""
     if not home.plan_file.exists():
         return None
-    plan = loads(home.plan_file.read_text())
+    plan = loads(home.plan_file.read_bytes())
     needs: dict[str, QueryNeeds] = {}
     for reader in category_readers(plan):
         stored = QueryNeeds.read(home.control_file(reader.query, "needs"))
         if stored is not None and home.checkpoint(reader.query).exists():
             needs[reader.query] = stored
+    starts = {stage.name: SinkStart.read(home.control_file(stage.name, "sink")) for stage in plan.stages}
+    writers = {name: start.writer for name, start in starts.items() if start is not None and start.writer}
     ran = read_options(home)
     options = parse_options(dict(plan.options)) if ran is None else ran.options
-    return AppFacts(home.name, plan, options, home.dead_letter, needs)
+    return AppFacts(home.name, plan, options, home.dead_letter, needs, writers)
 
 
 def upkeep_lock(home: Home) -> AbstractContextManager[bool]:
     """Whether nobody else is at the upkeep of a home, and nobody begins until the block ends."""
     return exclusive(home.root / ".upkeep.lock")
+
+
+@contextmanager
+def alone_at_upkeep(home: Home) -> Iterator[None]:
+    """Let nobody else be at the upkeep of a home; an error if somebody is."""
+    with upkeep_lock(home) as alone:
+        if not alone:
+            raise RunError(
+                "another process is at the upkeep of this home",
+                where=str(home.root),
+                hint="try again in a moment",
+            )
+        yield
 
 
 @dataclass(frozen=True)
@@ -121,7 +137,6 @@ class HomeUpkeep:
     def __init__(self, home: Home) -> None:
         self._home = home
         self._log = home.log()
-        self._open: dict[str, Category] = {}
         self._retired: dict[str, deque[tuple[float, int]]] = {}
 
     def retain(self, rule: CategoryRule, now: float) -> int:
@@ -190,9 +205,8 @@ class HomeUpkeep:
         return needed
 
     def _category(self, name: str) -> Category:
-        if name not in self._open:
-            self._open[name] = self._log.open(name)
-        return self._open[name]
+        """A category as it is now: another one may have been made since under the same name."""
+        return self._log.open(name)
 
     def _waiting(self, category: Category, now: float) -> deque[tuple[float, int]]:
         """What is retired and not yet removed; at first, what an upkeep that was ended has left."""
@@ -280,13 +294,7 @@ def upkeep(
     dry_run
         Whether only to tell what would be done.
     """
-    with upkeep_lock(home) as alone:
-        if not alone:
-            raise RunError(
-                "another process is at the upkeep of this home",
-                where=str(home.root),
-                hint="try again in a moment",
-            )
+    with alone_at_upkeep(home):
         seen, work = survey(home), HomeUpkeep(home)
         now = clock()
         reports = [_retain(home, work, rule, now, seen, dry_run) for rule in seen.rules.values()]
@@ -352,10 +360,8 @@ def _tend_table(folder: Path, now: float, swept: list[Path]) -> TableReport:
 def measure(home: Home, name: str) -> Size:
     """How large a category is."""
     category = home.log().open(name)
-    files = [path for path in Path(category.storage.root).rglob("*") if path.is_file()]
-    return Size(
-        category.latest() + 1 - category.first, len(files), sum(path.stat().st_size for path in files)
-    )
+    files = category.storage.files()
+    return Size(category.latest() + 1 - category.first, len(files), sum(file.size for file in files))
 
 
 def one_line(error: BaseException) -> str:

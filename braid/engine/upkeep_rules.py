@@ -52,6 +52,8 @@ class AppFacts:
         Its category of dead letters.
     needs
         What each of its queries needs; a query that is not here has never run, and needs everything.
+    writers
+        By what name the dead letters of a stage are known, if not by its own.
     """
 
     name: str
@@ -59,6 +61,7 @@ class AppFacts:
     options: AppConfig
     dead_letter: str
     needs: Mapping[str, QueryNeeds] = field(default_factory=dict)
+    writers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class CategoryRule:
     holders
         Who reads it.
     letters
-        Of dead letters: the last commit of each stage that is surely over, by the name of the stage.
+        Of dead letters: the last commit of each stage that is surely over, by who writes its letters.
     """
 
     category: str
@@ -139,18 +142,13 @@ def rules(applications: Iterable[AppFacts], categories: Iterable[str]) -> dict[s
     return {name: _rule(name, known) for name in categories}
 
 
-def owner_of(category: str, applications: Iterable[AppFacts]) -> AppFacts | None:
-    """The application that writes a category."""
-    return next((app for app in applications if category in written_by(app)), None)
-
-
 def written_by(app: AppFacts) -> dict[str, CategoryKind]:
     """The categories that an application writes."""
     found = {app.dead_letter: CategoryKind.DEAD_LETTERS}
     for stage in app.plan.stages:
         connector = stage.sink.kind.connector
         if connector.logged or connector.relayed:
-            own = _internal(app.plan, stage)
+            own = _internal(stage)
             found[category_of(app.name, stage)] = CategoryKind.INTERMEDIATE if own else CategoryKind.OUTPUT
     return found
 
@@ -166,7 +164,7 @@ def table_folders(app: AppFacts, home: Path) -> set[Path]:
     return {target.folder(home) for target in targets if isinstance(target, TableTarget)}
 
 
-def _internal(plan: Plan, stage: Stage) -> bool:
+def _internal(stage: Stage) -> bool:
     return stage.sink.internal or stage.sink.kind.connector.relayed
 
 
@@ -179,7 +177,10 @@ def _rule(category: str, applications: list[AppFacts]) -> CategoryRule:
     letters: dict[str, int] = {}
     for kept, app in kinds:
         if kept is CategoryKind.DEAD_LETTERS:
-            letters = {s.name: app.needs.get(s.name, QueryNeeds()).written for s in app.plan.stages}
+            letters = {
+                app.writers.get(stage.name, stage.name): app.needs.get(stage.name, QueryNeeds()).written
+                for stage in app.plan.stages
+            }
     return CategoryRule(category, kind, max(ages, default=FOREVER), holders, letters)
 
 

@@ -33,10 +33,14 @@ class SinkStart(Record):
         Category, folder or lookup table.
     first_commit
         Number under which micro-batch 0 of the checkpoint was written, or would have been.
+    writer
+        The name by which the dead letters of the stage are known, together with the numbers of its commits:
+        another one whenever these begin anew. None is the stage's own name, as it was in earlier versions.
     """
 
     target: str
     first_commit: int
+    writer: str | None = None
 
 
 class ReadUpTo(Record):

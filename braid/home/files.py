@@ -43,11 +43,9 @@ def is_full(error: OSError) -> bool:
 def read_json(path: Path) -> object | None:
     """The value of a JSON file; None if there is no such file."""
     try:
-        text = path.read_text()
+        value: object = json.loads(path.read_text())
     except FileNotFoundError:
         return None
-    try:
-        value: object = json.loads(text)
-    except json.JSONDecodeError as error:
+    except ValueError as error:  # not JSON, or not even text
         raise RunError(f"not JSON: {error}", where=str(path), hint="remove the damaged file") from None
     return value

@@ -42,11 +42,11 @@ def dumps(plan: Plan) -> str:
     return json.dumps(plan_to_json(plan), indent=2, ensure_ascii=False)
 
 
-def loads(text: str) -> Plan:
+def loads(text: str | bytes) -> Plan:
     """Read back what `dumps` wrote."""
     try:
         value = json.loads(text)
-    except json.JSONDecodeError as error:
+    except ValueError as error:  # not JSON, or bytes that are not even text
         raise SchemaError(f"the plan is not JSON: {error}") from None
     return plan_from_json(value)
 

@@ -17,6 +17,6 @@ def overrides(home: AppHome) -> dict[str, str]:
 
 def ran_plan(home: AppHome) -> Plan:
     """The plan of the last run, with the options that it was run with, not only those of its program."""
-    plan = loads(home.plan_file.read_text())
+    plan = loads(home.plan_file.read_bytes())
     ran = read_options(home)
     return plan if ran is None or ran.overridden is None else plan.with_options(ran.options)

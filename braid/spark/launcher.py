@@ -74,6 +74,8 @@ _SINKS: dict[type[Target], type[DataSource]] = {
     TableTarget: TableSink,
     LookupTarget: LookupTableSink,
 }
+LONGEST_INTERVAL = 10 * SECOND
+"""Between micro-batches over inputs that Spark reads itself, whatever the objective is."""
 _environment = threading.Lock()
 """Applications of one process share the environment that workers get."""
 
@@ -84,6 +86,8 @@ class _Common(TypedDict):
     root: str
     stage: str
     dead_letter: str
+    first_commit: int
+    letter_writer: str | None
     metrics: str
     read_file: str | None
     buffered_file: str | None
@@ -201,8 +205,9 @@ class Launcher:
         decides = not isinstance(stage, SlicerStage) or stage.source.kind is SourceKind.SCRIBE
         if self.cadence_file is None or decides:
             return self.options.trigger
-        # Spark's own sources do not wait, and cannot learn how long what follows takes.
-        return max(self.options.latency // 2, self.options.latency - SECOND)
+        # Spark's own sources do not wait, and cannot learn how long what follows takes. Nor do they go on at
+        # once where a micro-batch has left something: an interval bounds what they read in a given time.
+        return min(LONGEST_INTERVAL, max(self.options.latency // 2, self.options.latency - SECOND))
 
     def _run(self, writer: DataStreamWriter, name: str, interval: int | None) -> StreamingQuery:
         """Start a query; without an interval it ends by itself once it has read what is there."""
@@ -367,23 +372,24 @@ class Launcher:
         """Make the target of a stage, if it is new, and say how its sink writes there."""
         target, owner = self._target(stage), Owner(self.plan.application, stage.name)
         claim(self.home.home, target, owner)
+        start = self._resuming.keep_start(stage)
         common: _Common = {
             "root": self.home.home.log_root,
             "stage": stage.name,
             "dead_letter": self.home.dead_letter,
+            "first_commit": start.first_commit,
+            "letter_writer": start.writer,
             "metrics": str(self.home.counts_folder),
             "read_file": self._read_file(stage),
             "buffered_file": buffered_file,
         }
         if isinstance(target, TableTarget):
-            first = self._resuming.first_commit(stage)
             folder = target.folder(self.home.home.root)
-            return TableConfig(**common, first_commit=first, folder=str(folder), time=target.time)
+            return TableConfig(**common, folder=str(folder), time=target.time)
         if isinstance(target, LookupTarget):
             create_table(str(self.home.home.root), target, schema)
             return LookupConfig(
                 **common,
-                first_commit=self._resuming.keep_first_commit(stage),
                 home=str(self.home.home.root),
                 table=target.name,
                 writer=writer_name(self.plan, stage),
@@ -396,7 +402,6 @@ class Launcher:
         )
         return BlocksConfig(
             **common,
-            first_commit=self._resuming.keep_first_commit(stage),
             category=category.name,
             chunk_rows=self.options.chunk_rows,
             watermarks=marks,

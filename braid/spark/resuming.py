@@ -6,6 +6,7 @@ what was published. If one is lost, or older than the others, going on would pub
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,11 +71,18 @@ class Resuming:
             )
         return found
 
-    def keep_first_commit(self, stage: Stage) -> int:
-        """`first_commit`, kept for the next start."""
-        first = self.first_commit(stage)
-        SinkStart(target=self._target(stage).name, first_commit=first).write(self._control(stage))
-        return first
+    def keep_start(self, stage: Stage) -> SinkStart:
+        """Where a stage begins to write, and as whom, kept for the next start."""
+        first, name = self.first_commit(stage), self._target(stage).name
+        before, checkpoint = SinkStart.read(self._control(stage)), self._checkpoint(stage)
+        writer: str | None = f"{stage.name}/{uuid.uuid4().hex[:8]}"
+        if checkpoint.begun >= 0 and before is not None and before.target == name:
+            writer = before.writer
+        elif before is None and checkpoint.in_flight:
+            writer = None  # earlier versions kept nothing about tables
+        start = SinkStart(target=name, first_commit=first, writer=writer)
+        start.write(self._control(stage))
+        return start
 
     def first_commit(self, stage: Stage) -> int:
         """The commit that micro-batch 0 of a stage's checkpoint has written, or would have."""

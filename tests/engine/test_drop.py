@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from braid import api
 from braid.core.errors import BraidError, LogError, RunError
+from braid.core.owner import Owner
 from braid.home.files import write_json
 from braid.home.paths import Home
 from braid.plan.serialise import plan_to_json
@@ -105,3 +108,14 @@ def test_nothing_goes_while_an_application_cannot_be_read(both: Home) -> None:
     with pytest.raises(BraidError):
         api.drop_category("stray", both)
     assert "stray" in both.log().categories()
+
+
+def test_what_another_application_has_taken_over_is_not_in_the_way(both: Home) -> None:
+    other = WRITER.replace("APPLICATION writer", "APPLICATION other").replace("lake", "sea")
+    started(both, other)
+    log = both.log()
+    log.open("once").replace_settings(replace(log.open("once").settings, owner=Owner("other", "once")))
+    gone = api.drop_application("writer", both)
+    assert "once" not in gone.categories
+    assert log.has("once")
+    assert "writer" not in [one.name for one in both.applications()]

@@ -20,7 +20,7 @@ from braid.home.paths import Home
 from braid.home.table_commits import TableCommits
 from braid.plan.serialise import plan_to_json
 from tests.engine.test_drop import READER
-from tests.log.samples import rows
+from tests.log.samples import everything, multiset, rows
 
 NOW = 1_700_000_000.0
 
@@ -142,3 +142,20 @@ def test_records_of_tables_are_folded_in_every_round(home: Home) -> None:
         (table / "_commits" / f"s-{number:08d}.json").write_text("{}")
     loop.turn(122.0)
     assert [trouble.split(":")[0] for trouble in loop.upkeep.troubles] == [f"table {table}"]
+
+
+def test_small_commits_become_segments_and_their_rows_stay(home: Home) -> None:
+    loop = Loop(home, retention="1 hour")
+    category = home.log().open("once")
+    for start, at in ((20, 70.0), (60, 140.0)):
+        for number in range(start, start + 40):
+            category.append(rows(2, seed=number), wall_time=round((NOW + number) * SECOND))
+        before = multiset(everything(category.reader()))
+        # The newest eight commits keep files of their own.
+        assert loop.turn(at) == (0, 8)
+        compacted = home.log().open("once")
+        assert compacted.settings.segments
+        assert compacted.settings.covered == start + 40 - 8 - 1
+        assert multiset(everything(compacted.reader())) == before
+    assert loop.upkeep.troubles == ()
+    assert loop.log.events == []

@@ -25,7 +25,8 @@ from braid.core.times import SECOND
 from braid.engine.admission import AdmissionConfig, Facts
 from braid.engine.needs import RunNeeds
 from braid.engine.offsets import OperatorOffset
-from braid.engine.upkeep import measure, survey, upkeep, upkeep_lock
+from braid.engine.upkeep import HomeUpkeep, measure, survey, upkeep, upkeep_lock
+from braid.engine.upkeep_rules import CategoryKind, CategoryRule
 from braid.home.files import write_json
 from braid.home.options import write_options
 from braid.home.paths import Home
@@ -291,3 +292,53 @@ def test_old_records_of_tables_are_folded(home: Home) -> None:
     assert [(Path(one.folder), one.folded) for one in report.tables] == [(folders[0], 0), (folders[1], 400)]
     assert "s-00000007.json: not the record of a commit" in (report.tables[0].trouble or "")
     assert len(list((folders[1] / "_commits").glob("s-*.json"))) == 100
+
+
+def test_a_category_that_was_dropped_and_made_again_is_another_one(home: Home) -> None:
+    """Upkeep of a run goes on for months, and remembers what it has retired."""
+    work, log = HomeUpkeep(home), home.log()
+    rule = CategoryRule("c", CategoryKind.OUTPUT, 10 * SECOND)
+
+    def fill(commits: int, wall: int) -> None:
+        category = log.create("c", rows(1).schema, shards=1)
+        for number in range(commits):
+            category.append(rows(5, number), wall_time=wall * SECOND)
+
+    fill(20, wall=1)
+    assert work.retain(rule, 100.0) == 20
+    log.drop("c")
+    fill(6, wall=99)
+    assert work.clear("c", 200.0) == 0
+    assert work.compact(rule, 200.0, 9) == 0
+    assert work.sweep("c") == []
+    assert measure(home, "c").commits == 6
+    assert [sum(part.num_rows for part in log.open("c").reader().rows(n)) for n in range(6)] == [5] * 6
+
+
+@pytest.mark.parametrize("name", ["plan.json", "options.json", "control/j.needs.json", "control/j.sink.json"])
+def test_bytes_that_are_no_text_are_a_trouble_and_no_more(home: Home, name: str) -> None:
+    run = Run(home, JoinType.LEFT, 1, "0 seconds")
+    run.publish(START)
+    path = home.application("app").root / name.replace("/j.", f"/{run.stage.name}.")
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"\xff\xfe")
+    (trouble,) = survey(home).troubles
+    assert trouble.startswith("application app: ")
+
+
+def test_files_that_go_while_they_are_measured_are_no_trouble(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    category = home.log().create("c", rows(1).schema, shards=1)
+    category.append(rows(5))
+    stray = home.root / "log" / "c" / "data" / ".tmp-1"
+    stray.write_text("x")
+    is_file = Path.is_file
+
+    def gone(path: Path) -> bool:
+        found = is_file(path)
+        stray.unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(Path, "is_file", gone)
+    assert measure(home, "c").commits == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from braid.home.metrics import MicroBatch, read_metrics
 from braid.home.options import RunOptions, read_options, write_options
 from braid.home.pacing import Pacing
 from braid.home.paths import AppHome, Home
+from braid.home.rotation import GENERATIONS, rotate
 from braid.home.status import RunState, read_status
 
 FIRST_VERSION = Path(__file__).parent / "first_version"
@@ -77,6 +79,22 @@ def test_a_line_that_is_being_written_is_left_out(app: AppHome) -> None:
     path.write_text(path.read_text() + '{"stage": "j", "ki')
     assert [line.batch for line in read_metrics(path)] == [0]
     assert read_metrics(app.metrics_file("other")) == []
+
+
+def test_metrics_files_are_bounded_and_hold_the_last_micro_batches(
+    app: AppHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("braid.home.metrics.rotate", partial(rotate, full=1_000))
+    path = app.metrics_file("j")
+    for number in range(200):
+        MicroBatch(stage="j", kind="join", batch=number, at="now").append(path)
+    files = list(path.parent.iterdir())
+    assert len(files) == 1 + GENERATIONS
+    # The line that fills a file is still in it.
+    assert all(each.stat().st_size < 2_000 for each in files)
+    kept = [line.batch for line in read_metrics(path)]
+    assert 0 < len(kept) < 200
+    assert kept == list(range(200 - len(kept), 200))
 
 
 def test_what_the_first_version_left_is_read(app: AppHome) -> None:

@@ -146,7 +146,7 @@ def test_a_category_that_others_wrote_before_is_continued(app: AppHome, plan: Pl
     for number in range(3):
         category.append(pa.table({"x": [number]}))
     go_on = resuming(app, plan)
-    assert go_on.keep_first_commit(stage) == 3
+    assert go_on.keep_start(stage).first_commit == 3
     # Killed before anything was done, and somebody wrote once more: nothing is lost by that.
     assert go_on.first_commit(stage) == 3
     batches(app, stage.name, 0, -1)
@@ -171,7 +171,7 @@ def test_a_new_start_after_the_output_was_dropped(app: AppHome, plan: Plan) -> N
     stage = of_kinds(plan)["join"]
     started(app, stage, first=7)
     go_on = resuming(app, plan)
-    assert go_on.keep_first_commit(stage) == 0
+    assert go_on.keep_start(stage).first_commit == 0
 
 
 def test_a_lost_file_of_where_a_sink_began(app: AppHome, plan: Plan) -> None:
@@ -255,3 +255,28 @@ def test_a_home_of_the_first_version_goes_on(tmp_path: Path) -> None:
         if path.exists():
             assert go_on.first_commit(stage) == json.loads(path.read_text())["first_commit"]
     assert writer_name(plan, plan.stages[0]) == f"shop.{plan.stages[0].name}"
+
+
+@pytest.mark.parametrize("kind", ["j.left", "lake", "latest", "join"])
+def test_letters_are_written_under_another_name_when_commits_begin_anew(
+    app: AppHome, plan: Plan, kind: str
+) -> None:
+    """A stage knows by the numbers of its commits which letters it has written."""
+    stage, go_on = of_kinds(plan)[kind], resuming(app, plan)
+    publish(app, stage, 3)
+    batches(app, stage.name, 2, 2)
+    started(app, stage)
+    assert go_on.keep_start(stage).writer is None  # of an earlier version: it goes on under its own name
+    other = SinkStart(target="elsewhere", first_commit=5)
+    other.write(app.control_file(stage.name, "sink"))
+    moved = go_on.keep_start(stage).writer
+    assert moved is not None
+    assert moved.startswith(f"{stage.name}/")
+    assert go_on.keep_start(stage).writer == moved
+    batches(app, stage.name, 3, 2)
+    assert go_on.keep_start(stage).writer == moved
+    shutil.rmtree(app.root)
+    shutil.rmtree(app.home.root / "warehouse", ignore_errors=True)
+    if not stage.sink.kind.connector.keyed and not stage.sink.kind.connector.filed:
+        app.home.log().drop(stage.sink.name)
+        assert go_on.keep_start(stage).writer not in (None, moved)

@@ -44,6 +44,8 @@ class SinkConfig:
     read_file
         Where the source says how far the micro-batch reads, and how many rows that are; None if Spark's own
         sources are read.
+    letter_writer
+        By what name its letters are known; None is that of the stage. See `SinkStart`.
     buffered_file
         Where to say how many rows an operator buffers, if others want to know.
     lists
@@ -56,6 +58,7 @@ class SinkConfig:
     first_commit: int
     metrics: str
     read_file: str | None = None
+    letter_writer: str | None = None
     buffered_file: str | None = None
     lists: list[tuple[str, str | None]] | None = None
 
@@ -127,7 +130,8 @@ class NotedWriter(DataSourceStreamArrowWriter, Generic[Config]):
         commit = config.first_commit + batchId
         entries = [FileEntry.from_json(task.letters) for task in tasks if task.letters]
         if entries:
-            _dead_letters(config.root, config.dead_letter, config.stage).publish(commit, entries)
+            writer = config.letter_writer or config.stage
+            _dead_letters(config.root, config.dead_letter, writer).publish(commit, entries)
         counts = merge(task.counts for task in tasks)
         self._count_read(counts)
         self.publish([text for task in tasks for text in task.stored], commit, counts)
@@ -159,5 +163,5 @@ class NotedWriter(DataSourceStreamArrowWriter, Generic[Config]):
 
 
 @lru_cache(64)
-def _dead_letters(root: str, category: str, stage: str) -> dead_letters.DeadLetters:
-    return dead_letters.DeadLetters(fresh(root, category), stage)
+def _dead_letters(root: str, category: str, writer: str) -> dead_letters.DeadLetters:
+    return dead_letters.DeadLetters(fresh(root, category), writer)
