@@ -92,6 +92,7 @@ class DriverSlicer:
         self._handed_over = False
         self._reports: deque[Report] = deque(maxlen=_REPORTS)
         self._error: PySparkException | None = None
+        self._ended = False
         self._found: list[Found] | None = []
         self._listed: tuple[int | None, float] = (-1, 0.0)
         self._thread = threading.Thread(target=self._run, name=f"slice {checkpoint.name}", daemon=True)
@@ -102,7 +103,7 @@ class DriverSlicer:
     @property
     def isActive(self) -> bool:  # noqa: N802
         """Whether it runs."""
-        return self._thread.is_alive()
+        return not self._ended
 
     @property
     def status(self) -> dict[str, object]:
@@ -124,14 +125,14 @@ class DriverSlicer:
 
     def exception(self) -> PySparkException | None:
         """What it has failed with."""
-        return None if self._thread.is_alive() else self._error
+        return self._error if self._ended else None
 
     def processAllAvailable(self) -> None:  # noqa: N802
         """Wait until what is there has been sliced."""
         with self._state:
             self._asked += 1
             mine = self._asked
-            self._state.wait_for(lambda: self._answered >= mine or self._handed_over or not self.isActive)
+            self._state.wait_for(lambda: self._answered >= mine or self._handed_over or self._ended)
         if self._handed_over and self._spark is not None:
             self._spark.processAllAvailable()
         self._raise()
@@ -160,12 +161,12 @@ class DriverSlicer:
             self._resume()
             while not self._stopping.is_set():
                 self._turn()
-        except Exception as error:  # noqa: BLE001  whoever watches the query looks at it
+        except BaseException as error:  # noqa: BLE001  whoever watches the query looks at it
             self._error = _as_sparks(error)
         finally:
             self._busy = False
             with self._state:
-                self._answered = self._asked
+                self._ended = True
                 self._state.notify_all()
 
     def _resume(self) -> None:
@@ -175,6 +176,7 @@ class DriverSlicer:
         self._batch, self._offset = found.done + 1, -1
         if found.done >= 0:
             self._offset = self._offset_of(found.done)[1]
+            self._seen.check(self._offset)
         if found.in_flight:
             clock, last = self._offset_of(found.begun)
             self._slice(clock, last, time.monotonic())
@@ -209,7 +211,8 @@ class DriverSlicer:
         """The rest of a micro-batch that has begun."""
         self._busy = True
         began = time.monotonic()
-        files = self._seen.between(self._offset, last)
+        # Spark notes files that it then passes over.
+        files = [file for file in self._seen.between(self._offset, last) if not is_hidden(file.name)]
         message = self._writer.write(iter([_named(files, clock)]))
         if self._stopping.is_set():
             return
@@ -245,7 +248,7 @@ class DriverSlicer:
         finally:
             self._reports.extend(self._spark.recentProgress)
             self._spark = None
-        if available_now:
+        if available_now and not self._stopping.is_set():
             self._resume()
         self._busy = False
 
@@ -278,7 +281,7 @@ def _named(files: list[Seen], clock: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({FILE_PATH: [file.plain_path for file in files], FILE_CLOCK: clocks})
 
 
-def _as_sparks(error: Exception) -> PySparkException:
+def _as_sparks(error: BaseException) -> PySparkException:
     """An error as Spark would tell of one in a task: what it is, and what it says."""
     if isinstance(error, PySparkException):
         return error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 import urllib.parse
 
 from pyarrow import fs
@@ -21,13 +22,15 @@ def located(path: str) -> tuple[fs.FileSystem, str]:
 
 
 def escaped(path: str) -> str:
-    """A path as `java.net.URI` writes it: what is legal stays, and so do letters of all languages."""
+    """A path as `java.net.URI` writes it: what is legal stays, and so does most of what is beyond ASCII."""
     return "".join(
-        one
-        if one in _LEGAL or (ord(one) > 127 and not one.isspace() and one.isprintable())
-        else urllib.parse.quote(one, safe="")
-        for one in path
+        one if one in _LEGAL or _is_other(one) else urllib.parse.quote(one, safe="") for one in path
     )
+
+
+def _is_other(one: str) -> bool:
+    """Whether a character is of Java's category *other*: neither ASCII nor a control nor a space."""
+    return ord(one) > 0x9F and unicodedata.category(one) not in ("Zs", "Zl", "Zp")
 
 
 def unescaped(uri: str) -> str:

@@ -90,6 +90,8 @@ class RunQueries:
                 if self.stopping.is_set():
                     return False
                 self._work_off(stage)
+                if self.stopping.is_set():
+                    return False  # the query may have ended for that
                 self.log.info("stage drained", stage=stage.name)
         except PySparkException as error:
             # The watch thread reports a failed query: give it time to. One that did not start is told here.
@@ -141,7 +143,7 @@ class RunQueries:
         bounded = self.drain and not upstream(self.plan, stage)
         log = self.log.bind(stage=stage.name)
         begin = partial(self.launcher.start, stage, available_now=bounded)
-        self.stages[stage.name] = Supervised(begin, log, self.stopping)
+        self.stages[stage.name] = Supervised(begin, log, self.stopping, bounded=bounded)
         if self.launcher.relayed(stage):
             relay = partial(self.launcher.relay, stage, self.show)
             self.relays[stage.name] = Supervised(relay, log, self.stopping)

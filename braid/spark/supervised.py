@@ -71,6 +71,7 @@ DISK_FULL = Cause(
     least=1.0,
     most=10.0,
 )
+ENDED = "the query has ended, and the application has not stopped it: somebody else of its Spark session has"
 HEALTHY_SECONDS = 600.0
 """After so long without a failure, those before are forgotten, whether there was anything to do or not."""
 
@@ -87,15 +88,16 @@ class Retries:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._last = clock()
+        self._cause: Cause | None = None
         self.tries = 0
-        """Failures in a row."""
+        """Failures in a row, of one cause."""
 
     def pause(self, cause: Cause) -> float | None:
         """Take note of a failure; the seconds to wait until the next try, None if it is final."""
         now = self._clock()
-        if now - self._last >= HEALTHY_SECONDS:
+        if now - self._last >= HEALTHY_SECONDS or cause is not self._cause:
             self.tries = 0
-        self._last = now
+        self._last, self._cause = now, cause
         if self.tries == cause.tries:
             return None
         self.tries += 1
@@ -121,6 +123,8 @@ class Supervised:
         Set when nothing is to be started any more.
     clock
         Seconds, of any origin.
+    bounded
+        Whether the query is to end by itself.
     """
 
     def __init__(
@@ -129,11 +133,14 @@ class Supervised:
         log: Log,
         stopping: threading.Event,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        bounded: bool = False,
     ) -> None:
         self._start = start
         self._log = log
         self._stopping = stopping
         self._clock = clock
+        self._may_end = bounded
         self._retries = Retries(clock)
         self._reached = -1
         self._due: float | None = None
@@ -155,6 +162,7 @@ class Supervised:
 
     def stop(self) -> None:
         """End the query after its micro-batch."""
+        self._may_end = True
         self.query.stop()
 
     def progress(self, *, expected: bool) -> Sequence[Report]:
@@ -195,9 +203,11 @@ class Supervised:
                 return None
             if self._due is not None:
                 return None if self._clock() < self._due else self._again()
-            error = None if self.query.isActive else self.query.exception()
-            if error is None:
+            if self.query.isActive:
                 return None
+            error = self.query.exception()
+            if error is None:
+                return None if self._may_end else PySparkException(ENDED)
             done = _last_batch(self.query)
             if done > self._reached:
                 # It got ahead since it failed last: these are not failures in a row.

@@ -51,6 +51,9 @@ SELECT l.id AS lid, r.id AS rid, s.id AS sid FROM l LEFT JOIN r ON {WINDOW}
 LEFT JOIN s ON s.k = l.k AND s.t BETWEEN l.t - INTERVAL '10 seconds' AND l.t + INTERVAL '30 seconds'
 """
 
+WAIT = 30.0
+"""Seconds within which what is told to end has ended."""
+
 
 def stored(category: str, select: str) -> str:
     """A table of the application."""
@@ -165,7 +168,9 @@ class Feed:
     def stop(self) -> None:
         """Publish no more."""
         self._stop.set()
-        self._thread.join()
+        self._thread.join(WAIT)
+        if self._thread.is_alive():
+            raise RuntimeError("publishing does not end")
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -206,9 +211,11 @@ def launch(home: Home, program: Path, *extra: str) -> subprocess.Popen[bytes]:
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill the application with everything that it has started."""
+    """Kill the application with everything that it has started, if it has not ended."""
     import psutil
 
+    if process.poll() is not None:
+        return
     parent = psutil.Process(process.pid)
     family = [parent, *parent.children(recursive=True)]
     for member in family:
@@ -216,7 +223,7 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
             os.kill(member.pid, signal.SIGKILL)
         except ProcessLookupError:
             continue
-    process.wait()
+    process.wait(WAIT)
 
 
 def progress(home: Home) -> int:
@@ -261,7 +268,14 @@ class Trial:
         """Start the application and kill it; returns how many micro-batches were done meanwhile."""
         before, started = progress(self._home), time.monotonic()
         process = launch(self._home, self._program)
-        # A moment of the life cycle: some micro-batches into the run, then anywhere within one.
+        try:
+            self._reach(before, started, process)
+        finally:
+            kill_group(process)
+        return progress(self._home) - before
+
+    def _reach(self, before: int, started: float, process: subprocess.Popen[bytes]) -> None:
+        """Wait for a moment of the life cycle: some micro-batches into the run, then anywhere within one."""
         wanted = before + self._rng.randrange(0, 14)
         extra = self._rng.random() * 1.5
         while progress(self._home) < wanted and time.monotonic() - started < 90 and process.poll() is None:
@@ -270,15 +284,21 @@ class Trial:
             log = self._home.root / "apps" / "killed" / "spark.log"
             raise RuntimeError(f"the application ended by itself: {log.read_text()[-3000:]}")
         time.sleep(extra)
-        kill_group(process)
-        return progress(self._home) - before
 
-    def drain(self) -> None:
-        """Let the input end, and the application work it off."""
+    def drain(self, seconds: float) -> None:
+        """Let the input end, and the application work it off within some time."""
         self._feed.stop()
         process = launch(self._home, self._program, "--drain")
-        if process.wait():
+        try:
+            code = process.wait(seconds)
+        finally:
+            kill_group(process)
+        if code:
             raise RuntimeError("draining failed")
+
+    def close(self) -> None:
+        """Let the input end."""
+        self._feed.stop()
 
     def differences(self) -> dict[str, list[object]]:
         """What differs from DuckDB, per table."""
@@ -336,7 +356,7 @@ def run(kills: int, seed: int, victim: str = "interval") -> dict[str, list[objec
                 f"kill {number + 1}: after {done} micro-batches, {time.monotonic() - started:.1f} s",
                 flush=True,
             )
-        trial.drain()
+        trial.drain(3600)
         return trial.differences()
 
 

@@ -16,6 +16,7 @@ from braid import api
 from braid.api.data import publish, read
 from braid.core.errors import RunError
 from braid.home.metrics import MicroBatch
+from braid.home.options import read_options
 from braid.home.paths import Home
 from braid.plan.stages.base import Plan
 from tests.contents import contents
@@ -160,9 +161,13 @@ def test_a_restart_goes_on_and_an_update_adds_a_column(spark: object, home: Home
     first = plan(JOIN.format(**DEFAULTS))
     publish("l", rows(0, 200, x=1), home)
     publish("r", rows(0, 100), home)
-    with api.run(first, home.root, spark=spark) as running:
+    with api.run(first, home.root, spark=spark, options={"slack": "2 minutes"}) as running:
         running.process_available()
     assert not running.is_active
+    app = home.application("app")
+    ran = read_options(app)
+    assert ran is not None
+    assert ran.overridden == ("slack",)
     publish("r", rows(100, 200), home)
     appended = {**DEFAULTS, "column": ", x bigint", "select": ", l.x AS x"}
     second = plan(JOIN.format(**appended))
@@ -173,8 +178,10 @@ def test_a_restart_goes_on_and_an_update_adds_a_column(spark: object, home: Home
     with pytest.raises(RunError, match=r"refused: .* bigint -> string"):
         api.run(other, home.root, spark=spark)
     assert contents(home) == before
+    assert "option slack changed" not in app.log_file.read_text()
     with api.run(second, home.root, spark=spark) as running:
         running.process_available()
+    assert "option slack changed" in app.log_file.read_text()
     publish("l", rows(200, 300, x=2), home)
     publish("r", rows(200, 300), home)
     drain(spark, home, second)

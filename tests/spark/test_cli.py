@@ -29,7 +29,7 @@ def said(*arguments: str, text: str | None = None) -> tuple[str, str]:
         input=text,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=150,
         env={**os.environ, "COLUMNS": "200"},
         check=False,
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,6 +29,7 @@ from braid.spark.driver_slicer import DriverSlicer, StartSpark, is_plain_folder
 from braid.spark.sinks.blocks import BlocksConfig, BlockWriter
 from braid.spark.slicers.arrow_files import ArrowSlicer
 from braid.spark.sources import seen_files
+from braid.spark.sources.seen_files import SeenFiles
 
 MICROS = pa.timestamp("us", tz="UTC")
 STORED = pa.schema([("id", pa.int64()), ("t", MICROS), ("k", pa.string())])
@@ -34,7 +37,7 @@ TARGET = pa.schema(
     [("id", pa.int64()), ("k", pa.string()), ("__key0", pa.string()), (HASH, pa.int64()), (TIME, pa.int64())]
 )
 BEGAN = now_micros()
-ODD = ("plain", "a b", "50%", "x=1+2", "ü", "#1", "~$", "q'\"")
+ODD = ("plain", "a b", "50%", "x=1+2", "ü", "#1", "~$", "q'\"", "\u200c")
 """Names that are escaped, each in its own way."""
 PATTERNS = ("?", "[0]", "{x}", "*")
 """Names that Spark would take for patterns."""
@@ -100,8 +103,10 @@ class Slicing:
     def run(self) -> None:
         """Slice what is there, and end."""
         query = self.start()
-        query.processAllAvailable()
-        query.stop()
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
 
     def ids(self) -> list[int]:
         """What is in the log, in order."""
@@ -180,11 +185,11 @@ def test_a_crash_at_any_step_loses_and_repeats_nothing(home: Home, tmp_path: Pat
     for crash_at in itertools.count():
         slicing = Slicing(Home.at(home.root / str(crash_at)), tmp_path / f"in{crash_at}")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("threading.excepthook", lambda _: None)
             count = steps(patch, crash_at)
             for number in range(12):
                 put(slicing.folder, f"{number}", number)
-                slicing.run()
+                with contextlib.suppress(PySparkException):  # by which a crash is told
+                    slicing.run()
             reached = next(count)
         slicing.run()
         crashes += reached > crash_at
@@ -245,7 +250,6 @@ def test_plain_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(180)
 def test_spark_and_the_driver_go_on_from_each_other(
     spark: object, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,3 +325,78 @@ def test_a_damaged_file_at_the_start_is_named(spark: object, home: Home, tmp_pat
     with pytest.raises(RunError, match=r"cannot read parquet files: .*bad\.parquet") as raised:
         api.run(api.compile_text(program(tmp_path)).plan, home.root, spark=spark)
     assert "\n\tat " not in str(raised.value)
+
+
+def test_whatever_ends_the_thread_is_told(slicing: Slicing, monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(self: DriverSlicer) -> NoReturn:
+        raise SystemExit("enough")
+
+    monkeypatch.setattr(DriverSlicer, "_turn", end)
+    query = slicing.start()
+    with pytest.raises(PySparkException, match="SystemExit: enough"):
+        query.processAllAvailable()
+    assert not query.isActive
+    assert query.exception() is not None
+
+
+def test_an_empty_file_is_read_when_it_has_been_written(slicing: Slicing) -> None:
+    (slicing.folder / "a.parquet").touch()
+    (slicing.folder / "_metadata").write_text("not for us")
+    slicing.run()
+    assert slicing.ids() == []
+    put(slicing.folder, "a", 3)
+    slicing.run()
+    assert slicing.ids() == [3]
+
+
+def test_lost_notes_are_named(slicing: Slicing) -> None:
+    for number in range(3):
+        put(slicing.folder, str(number), number)
+        slicing.run()
+    notes = slicing.checkpoint / "sources" / "0"
+    (notes / "2").rename(slicing.folder.parent / "kept")
+    put(slicing.folder, "more", 3)
+    with pytest.raises(PySparkException, match="sources/0/2: the file of the checkpoint is missing"):
+        slicing.start().processAllAvailable()
+    (slicing.folder.parent / "kept").rename(notes / "2")
+    slicing.run()
+    assert slicing.ids() == [0, 1, 2, 3]
+
+
+def test_a_stop_does_not_slice_what_spark_has_left(slicing: Slicing, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted:
+        """Spark, stopped within a micro-batch."""
+
+        recentProgress: ClassVar[list[object]] = []  # noqa: N815  Spark's name
+        lastProgress = None  # noqa: N815  Spark's name
+
+        def __init__(self) -> None:
+            self.stopped = threading.Event()
+
+        def awaitTermination(self) -> None:  # noqa: N802  Spark's name
+            assert self.stopped.wait(60)
+            seen = SeenFiles(slicing.checkpoint / "sources" / "0", slicing.folder)
+            found = seen.new()
+            assert found
+            seen.add(found)
+            checkpoints.begin_batch(slicing.checkpoint, 0, 1, '{"logOffset":0}')
+
+        def stop(self) -> None:
+            self.stopped.set()
+
+    started = threading.Event()
+
+    def by_spark(*, available_now: bool) -> Interrupted:
+        started.set()
+        return Interrupted()
+
+    monkeypatch.setattr(driver_slicer, "MOST_BYTES", 10)
+    put(slicing.folder, "a", 1)
+    query = slicing.start(by_spark)  # type: ignore[arg-type]
+    assert started.wait(60)
+    query.stop()
+    assert query.exception() is None
+    assert slicing.ids() == []
+    monkeypatch.undo()
+    slicing.run()
+    assert slicing.ids() == [1]

@@ -51,7 +51,8 @@ def results(
 
     def run(question: Question) -> tuple[str, list[object]]:
         try:
-            Application(api.compile_text(question.pql()).plan, home, spark=spark, drain=True).start().wait()
+            app = Application(api.compile_text(question.pql()).plan, home, spark=spark, drain=True)
+            assert app.start().wait(150)
         except BraidError as error:
             return question.name, [str(error)]
         found = read(home, f"{question.name}.out")

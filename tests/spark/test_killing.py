@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
+
 import pytest
 
 from tests.spark.killing import Trial
@@ -10,9 +13,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def trial(tmp_path_factory: pytest.TempPathFactory) -> Trial:
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
     """One application, which the tests kill in turn: each of them takes its own time."""
-    return Trial(tmp_path_factory.mktemp("killed"), seed=20)
+    with closing(Trial(tmp_path_factory.mktemp("killed"), seed=20)) as found:
+        yield found
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -21,7 +25,7 @@ def test_an_application_is_killed(trial: Trial, number: int) -> None:
 
 
 def test_killed_applications_lose_and_repeat_nothing(trial: Trial) -> None:
-    trial.drain()
+    trial.drain(150)
     different = trial.differences()
     assert different
     assert all(not rows for rows in different.values()), different

@@ -13,7 +13,7 @@ from braid.home.metrics import MicroBatch
 from braid.home.paths import Home
 from braid.spark.app import Application
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.spark
 
 PROGRAM = """
   CREATE APPLICATION paced WITH (shards = 2, latency = '1 hour');

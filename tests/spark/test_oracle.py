@@ -55,7 +55,7 @@ def results(spark: object, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
     def run(case: Case) -> tuple[str, list[object]]:
         app = Application(compile_case(case).plan, home, spark=spark, drain=True)
-        app.start().wait()
+        assert app.start().wait(150)
         return case.name, differences(read(home, f"{case.name}.out"), case.sql(), streams)
 
     with ThreadPoolExecutor(2) as pool:

@@ -16,6 +16,7 @@ from braid.spark.paths import escaped, located, unescaped
         ("/x=1+2,(3)", "/x=1+2,(3)"),
         ('/"<>^`|#?', "/%22%3C%3E%5E%60%7C%23%3F"),
         ("/\u00a0\u0085", "/%C2%A0%C2%85"),
+        ("/\u200c\u00ad\ue000", "/\u200c\u00ad\ue000"),
     ],
 )
 def test_paths_are_escaped_as_java_does(path: str, uri: str) -> None:

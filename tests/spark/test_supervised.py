@@ -9,7 +9,7 @@ import pytest
 import structlog
 from pyspark.errors import PySparkException
 
-from braid.spark.supervised import DISK_FULL, HEALTHY_SECONDS, PROCESS, Supervised
+from braid.spark.supervised import DISK_FULL, ENDED, HEALTHY_SECONDS, PROCESS, Retries, Supervised
 
 PASSING = PySparkException("Python worker exited unexpectedly (crashed)")
 
@@ -118,6 +118,13 @@ def test_a_full_disk_is_waited_for() -> None:
     assert found.trouble() is None
 
 
+def test_failures_of_another_cause_are_counted_anew() -> None:
+    retries = Retries(Clock())
+    assert all(retries.pause(DISK_FULL) is not None for _ in range(20))
+    assert all(retries.pause(PROCESS) is not None for _ in range(PROCESS.tries or 0))
+    assert retries.pause(PROCESS) is None
+
+
 def test_a_start_that_fails_in_passing_is_tried_again() -> None:
     clock = Clock()
     found = supervised([PASSING, Query(PASSING), PASSING, PASSING, Query(None, isActive=True)], clock)
@@ -140,6 +147,29 @@ def test_other_failures_are_final() -> None:
     with pytest.raises(PySparkException, match="a bug"):
         supervised([wrong])
     assert supervised([Query(PASSING), wrong]).failure() is wrong
+
+
+def test_a_query_that_somebody_else_has_stopped_has_failed() -> None:
+    query = Query(None, isActive=True)
+    found = supervised([query])
+    assert found.failure() is None
+    query.isActive = False
+    assert str(found.failure()) == ENDED
+
+
+def test_a_query_may_end_when_it_was_to() -> None:
+    class Stopped(Query):
+        def stop(self) -> None:
+            self.isActive = False
+
+    found = supervised([Stopped(None, isActive=True)])
+    found.stop()
+    assert not found.query.isActive
+    assert found.failure() is None
+    drained = Supervised(
+        lambda: Query(None), structlog.get_logger(), threading.Event(), Clock(), bounded=True
+    )
+    assert drained.failure() is None
 
 
 def test_whoever_waits_for_a_query_waits_for_the_next_one() -> None:

@@ -16,7 +16,7 @@ from braid.home import needs
 from braid.home.paths import Home
 from braid.spark.app import Application
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.spark
 
 PROGRAM = """
 CREATE APPLICATION live

@@ -127,6 +127,8 @@ def _read(path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     filesystem, where = located(path)
     try:
         with filesystem.open_input_file(where) as file:
+            if not file.size():
+                return  # Spark notes empty files, and passes over them
             parquet = pq.ParquetFile(file)
             missing = [name for name in schema.names if name not in parquet.schema_arrow.names]
             if missing:

@@ -63,24 +63,30 @@ class CsvFiles:
 
     def names(self, path: str) -> list[str] | None:
         """The fields of a file by name; None if it is empty."""
+        return self._head(path)[0]
+
+    def _head(self, path: str) -> tuple[list[str] | None, int]:
+        """The fields of a file by name, None if it is empty, and the lines that come before its records."""
         with _reading(path), _open(path) as stream:
             start = stream.read(_HEADER_BYTES)
         if not start.strip():
-            return None
+            return None, 0
         if not self.header:
-            return list(self.columns)
+            return list(self.columns), 0
         text = start.decode("utf-8-sig", errors="surrogateescape")
         with _reading(path):
-            fields = next(csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter))
-        return [field.encode(errors="surrogateescape").decode(errors="backslashreplace") for field in fields]
+            lines = enumerate(csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter), 1)
+            skipped, fields = next(((number, line) for number, line in lines if line), (0, []))
+        names = [field.encode(errors="surrogateescape").decode(errors="backslashreplace") for field in fields]
+        return names, skipped
 
     def rows(self, path: str) -> Iterator[pa.RecordBatch]:
         """The rows of one file, with a note of how many there are at the end."""
         read = 0
-        names = self.names(path)
+        names, skipped = self._head(path)
         if names is not None:
             wrong = self._wrong(names)
-            reader = _Reader(path, names, self.delimiter, skip=self.header)
+            reader = _Reader(path, names, self.delimiter, skipped)
             for fields in reader.batches():
                 read += fields.num_rows
                 if wrong is None:
@@ -131,7 +137,7 @@ class CsvFiles:
 class _Reader:
     """One file, as batches of bytes by the position of fields; records of another length are set aside."""
 
-    def __init__(self, path: str, names: Sequence[str], delimiter: str, *, skip: bool) -> None:
+    def __init__(self, path: str, names: Sequence[str], delimiter: str, skip: int) -> None:
         self._path = path
         self._fields = [f"f{number}" for number in range(len(names))]
         self._delimiter = delimiter
@@ -147,7 +153,7 @@ class _Reader:
                     use_threads=False,
                     block_size=_BLOCK,
                     column_names=self._fields,
-                    skip_rows_after_names=int(self._skip),
+                    skip_rows_after_names=self._skip,
                 ),
                 parse_options=arrow_csv.ParseOptions(
                     delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=self._refuse

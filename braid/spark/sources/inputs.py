@@ -25,6 +25,7 @@ from braid.spark.schemas import arrow_schema, spark_schema
 from braid.spark.sources.category import CategorySource
 from braid.spark.sources.csv_files import CsvFiles
 from braid.spark.sources.parse import parse_json, parse_texts, parse_typed
+from braid.spark.sources.seen_files import is_hidden
 
 KAFKA_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 _BINARY_FILES = "path string, modificationTime timestamp, length bigint, content binary"
@@ -90,14 +91,19 @@ class Inputs:
         if source.kind is not SourceKind.FILES or source.format != "parquet":
             return None
         frame = self._table(source)
-        files, names = frame.inputFiles(), [column.name for column in source.columns]
-        if not files:
-            return None
-        filesystem, path = located(unescaped(files[0]))
-        own = pq.read_schema(path, filesystem=filesystem)
-        if not set(names) <= set(own.names):
-            return None
-        return arrow_schema(StructType([frame.schema[name] for name in names]))
+        names = [column.name for column in source.columns]
+        for file in map(unescaped, frame.inputFiles()):
+            filesystem, path = located(file)
+            if is_hidden(path.rpartition("/")[2]) or not filesystem.get_file_info(path).size:
+                continue
+            try:
+                own = pq.read_schema(path, filesystem=filesystem)
+            except (OSError, pa.ArrowException) as error:
+                raise _unreadable(source, str(error), file) from error
+            if not set(names) <= set(own.names):
+                return None
+            return arrow_schema(StructType([frame.schema[name] for name in names]))
+        return None
 
     def paths(self, source: Source) -> DataFrame:
         """The files of a source, by name, each with the clock of its micro-batch."""
@@ -141,11 +147,7 @@ class Inputs:
                 )
             frame = reader.schema(StructType([stored[name] for name in names])).parquet(source.name)
         except (PySparkException, Py4JJavaError) as error:
-            raise RunError(
-                f"cannot read {source.format} files: {_told(error)}",
-                where=source.name,
-                hint="check the path: it must exist when the application starts, with files of that format",
-            ) from error
+            raise _unreadable(source, _told(error), source.name) from error
         return parse_typed(frame, source.columns, source.time_unit, source.time)
 
     def _table(self, source: Source) -> DataFrame:
@@ -188,6 +190,14 @@ class Inputs:
         for name, value in options.items():
             reader = reader.option(name, value)
         return reader.load().selectExpr("CAST(value AS STRING) AS value")
+
+
+def _unreadable(source: Source, why: str, where: str) -> RunError:
+    return RunError(
+        f"cannot read {source.format} files: {why}",
+        where=where,
+        hint="check the path: it must exist when the application starts, with files of that format",
+    )
 
 
 def _told(error: PySparkException | Py4JJavaError) -> str:

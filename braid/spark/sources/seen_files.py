@@ -115,6 +115,8 @@ class SeenFiles:
                     status = entry.stat()
                 except FileNotFoundError:
                     continue
+                if status.st_size == 0:
+                    continue  # as Spark does: it may be about to be written
                 found.append(Found(entry.name, status.st_mtime_ns // 1_000_000, status.st_size))
         recent = [file for file in found if file.timestamp >= self._latest - MAX_AGE]
         return sorted(recent, key=lambda file: (file.timestamp, file.name))
@@ -134,8 +136,14 @@ class SeenFiles:
         if whole:
             self._clear(number - INTERVAL)
 
+    def check(self, last: int) -> None:
+        """Raise `RunError` unless notes go as far as one that was read."""
+        if self.last < last:
+            raise self._unusable(str(last), "is missing")
+
     def between(self, before: int, last: int) -> list[Seen]:
         """The files of the notes after one up to another one, in order."""
+        self.check(last)
         return [seen for seen in self._seen.values() if before < seen.number <= last]
 
     def _uri(self, name: str) -> str:
@@ -157,21 +165,26 @@ class SeenFiles:
         for number in later:
             self._take(self._read(str(number)))
         self.last = max([whole, *later])
+        missing = set(range(whole + 1, self.last)) - set(later)
+        if missing:
+            raise self._unusable(str(min(missing)), "is missing")
         self._clear(whole - INTERVAL)
 
     def _read(self, name: str) -> list[Seen]:
-        path = self._notes / name
-        version, *lines = path.read_text().splitlines()
         try:
+            version, *lines = (self._notes / name).read_text().splitlines()
             if version != "v1":
                 raise ValueError(version)
             return [Seen.from_line(line) for line in lines]
         except (ValueError, KeyError, TypeError):
-            raise RunError(
-                "the file of the checkpoint is damaged or cut off",
-                where=str(path),
-                hint=f"restore it from a backup; or {ANEW}",
-            ) from None
+            raise self._unusable(name, "is damaged or cut off") from None
+
+    def _unusable(self, name: str, how: str) -> RunError:
+        return RunError(
+            f"the file of the checkpoint {how}",
+            where=str(self._notes / name),
+            hint=f"restore it from a backup; or {ANEW}",
+        )
 
     def _write(self, name: str, files: list[Seen]) -> None:
         write_text(self._notes / name, "\n".join(["v1", *(seen.to_line() for seen in files)]))
@@ -200,8 +213,6 @@ class SeenFiles:
 
 def is_hidden(name: str) -> bool:
     """Whether Spark passes over a file or a folder of this name."""
-    if name.startswith(("_metadata", "_common_metadata")):
-        return False
     return name.startswith(".") or name.endswith("._COPYING_") or (name.startswith("_") and "=" not in name)
 
 

@@ -69,7 +69,7 @@ class Cluster:
             command,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=150,
             env={**environment, **variables},
             check=False,
         )
@@ -128,7 +128,7 @@ def bare_python(folder: Path) -> Path | None:
         python = Path(place) / PYTHON
         if python.exists() and not any(
             subprocess.run(
-                [python, "-c", f"import {name}"], cwd=folder, env=clean(), capture_output=True
+                [python, "-c", f"import {name}"], cwd=folder, env=clean(), capture_output=True, timeout=20
             ).returncode
             == 0
             for name in ("numpy", "pyarrow", "pandas", "google.protobuf", "pyspark", "braid")

@@ -29,7 +29,10 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
     yield found
     with suppress(ProcessLookupError):
         os.killpg(found.pid, signal.SIGKILL)
-    found.communicate()
+    try:
+        found.communicate(timeout=20)
+    finally:
+        found.kill()
 
 
 def test_how_it_ended_is_told(process: subprocess.Popen[bytes]) -> None:
@@ -55,7 +58,7 @@ def test_one_that_does_not_answer_is_killed_with_its_children(
     forgotten: list[bool] = []
     monkeypatch.setattr(module, "forget", lambda: forgotten.append(True))
     never = threading.Event()
-    context = SimpleNamespace(_gateway=SimpleNamespace(proc=process), stop=never.wait)
+    context = SimpleNamespace(_gateway=SimpleNamespace(proc=process), stop=lambda: never.wait(60))
     session = SimpleNamespace(sparkContext=context)
     process.send_signal(signal.SIGSTOP)
     assert not close_session(session, 0.05)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -27,6 +28,8 @@ import os, sys, time
 print(os.getpid(), flush=True)
 time.sleep(600)
 """
+LIMIT = 60.0
+"""Seconds that nothing here takes, on whatever machine."""
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +43,21 @@ def python() -> Iterator[str]:
         (running,) = nursery._running
         assert running.stdin is not None
         running.stdin.close()
-        assert running.wait(30) == 0
+        try:
+            assert running.wait(30) == 0
+        finally:
+            running.kill()
         assert not Path(found).exists()
+
+
+@contextmanager
+def waiting(python: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that tells its number and waits; what is left of it is killed."""
+    with subprocess.Popen([python, "-c", WAIT], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def ended(pid: int) -> bool:
@@ -60,6 +76,7 @@ def test_it_has_arguments_variables_folder_streams_and_exit_code(python: str, tm
         text=True,
         cwd=tmp_path,
         env={"MARK": "a=b"},
+        timeout=LIMIT,
     )
     assert done.stdout == f"['-c', 'one', 'a b'] a=b {tmp_path} given True\n"
     assert done.stderr == "to the other stream\n"
@@ -69,25 +86,29 @@ def test_it_has_arguments_variables_folder_streams_and_exit_code(python: str, tm
 def test_modules_run_as_the_main_one(python: str, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("import sys; print(__name__, sys.argv[1:]); raise SystemExit('wrong')")
     done = subprocess.run(
-        [python, "-m", "mine", "x"], capture_output=True, text=True, env={"PYTHONPATH": str(tmp_path)}
+        [python, "-m", "mine", "x"],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(tmp_path)},
+        timeout=LIMIT,
     )
     assert (done.stdout, done.stderr, done.returncode) == ("__main__ ['x']\n", "wrong\n", 1)
 
 
 def test_an_error_is_shown_with_its_place(python: str) -> None:
-    done = subprocess.run([python, "-c", "1 / 0"], capture_output=True, text=True)
+    done = subprocess.run([python, "-c", "1 / 0"], capture_output=True, text=True, timeout=LIMIT)
     assert "ZeroDivisionError" in done.stderr
     assert done.returncode == 1
 
 
 def test_other_options_are_left_to_python(python: str) -> None:
-    done = subprocess.run([python, "--version"], capture_output=True, text=True)
+    done = subprocess.run([python, "--version"], capture_output=True, text=True, timeout=LIMIT)
     assert done.stdout == f"Python {sys.version.split()[0]}\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_ending_the_launcher_ends_the_process(python: str, number: signal.Signals) -> None:
-    with subprocess.Popen([python, "-c", WAIT], stdout=subprocess.PIPE, text=True) as process:
+    with waiting(python) as process:
         assert process.stdout is not None
         pid = int(process.stdout.readline())
         assert pid != process.pid
@@ -98,15 +119,14 @@ def test_ending_the_launcher_ends_the_process(python: str, number: signal.Signal
 
 def test_an_interrupt_from_the_keyboard_ends_nothing(python: str) -> None:
     (running,) = nursery._running
-    with subprocess.Popen([python, "-c", WAIT], stdout=subprocess.PIPE, text=True) as process:
+    with waiting(python) as process:
         assert process.stdout is not None
         pid = int(process.stdout.readline())
         for interrupted in (process.pid, pid, running.pid):
             os.kill(interrupted, signal.SIGINT)
-        done = subprocess.run([python, "-c", "print(1)"], capture_output=True, text=True)
+        done = subprocess.run([python, "-c", "print(1)"], capture_output=True, text=True, timeout=LIMIT)
         assert done.stdout == "1\n"
         assert (process.poll(), running.poll()) == (None, None)
-        process.terminate()
 
 
 @pytest.mark.parametrize("obstacle", ["long", "forbidden"])
@@ -124,7 +144,7 @@ def test_where_there_can_be_no_nursery_python_is_used_as_it_is(
 
 
 def test_a_killed_process_is_told_as_such(python: str) -> None:
-    with subprocess.Popen([python, "-c", WAIT], stdout=subprocess.PIPE, text=True) as process:
+    with waiting(python) as process:
         assert process.stdout is not None
         os.kill(int(process.stdout.readline()), signal.SIGKILL)
         assert process.wait(30) == 128 + signal.SIGKILL
@@ -135,7 +155,12 @@ def test_many_at_once(python: str) -> None:
         subprocess.Popen([python, "-c", f"print({number})"], stdout=subprocess.PIPE, text=True)
         for number in range(20)
     ]
-    assert [process.communicate()[0] for process in started] == [f"{number}\n" for number in range(20)]
+    try:
+        said = [process.communicate(timeout=LIMIT)[0] for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    assert said == [f"{number}\n" for number in range(20)]
 
 
 def test_without_a_nursery_python_is_started(tmp_path: Path) -> None:
@@ -144,5 +169,6 @@ def test_without_a_nursery_python_is_started(tmp_path: Path) -> None:
         [*command, str(tmp_path / "none"), sys.executable, "-c", "import sys; print('numpy' in sys.modules)"],
         capture_output=True,
         text=True,
+        timeout=LIMIT,
     )
     assert done.stdout == "False\n"

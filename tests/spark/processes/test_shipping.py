@@ -75,6 +75,7 @@ def test_the_package_is_named_by_its_content_and_can_be_imported() -> None:
         capture_output=True,
         text=True,
         check=True,
+        timeout=60,
     )
     assert found.stdout.startswith(str(package))
 
@@ -98,6 +99,7 @@ def test_a_daemon_of_another_python_says_so() -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=60,
     )
     assert done.returncode == 1
     failure = f"Job aborted: Error from python worker:\n  {done.stderr}PYTHONPATH was:\n  braid.zip"

@@ -44,6 +44,7 @@ def read(path: Path, content: bytes, files: CsvFiles | None = None) -> tuple[lis
         (b'"a",b,"long\nname"\n1,2,3\n', [("1", "2")]),
         (b"a,b,\n1,2,\n", [("1", "2")]),
         ("a,b\nä,日本\n".encode(), [("ä", "日本")]),
+        (b"\n\r\na,b\n1,2\n", [("1", "2")]),
         (b"a,b\n", []),
         (b"", []),
         (b"\n\n", []),

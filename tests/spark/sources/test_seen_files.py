@@ -116,10 +116,25 @@ def test_a_damaged_note_is_named(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "notes" / "0").write_text("v1\n{")
     with pytest.raises(RunError, match="notes/0: the file of the checkpoint is damaged"):
         SeenFiles(tmp_path / "notes", folder)
+    (tmp_path / "notes" / "0").write_text("")
+    with pytest.raises(RunError, match="notes/0: the file of the checkpoint is damaged"):
+        SeenFiles(tmp_path / "notes", folder)
+
+
+def test_a_missing_note_is_named(tmp_path: Path, folder: Path) -> None:
+    seen = SeenFiles(tmp_path / "notes", folder)
+    for number in range(INTERVAL + 4):
+        put(folder, str(number), NOW + number)
+        take(seen)
+    (tmp_path / "notes" / str(INTERVAL + 1)).unlink()
+    with pytest.raises(RunError, match=f"notes/{INTERVAL + 1}: the file of the checkpoint is missing"):
+        SeenFiles(tmp_path / "notes", folder)
+    with pytest.raises(RunError, match=f"notes/{INTERVAL + 4}: the file of the checkpoint is missing"):
+        seen.check(INTERVAL + 4)
 
 
 @pytest.mark.parametrize(
-    ("name", "hidden"), [(".a", 1), ("_a", 1), ("_a=1", 0), ("a._COPYING_", 1), ("a", 0)]
+    ("name", "hidden"), [(".a", 1), ("_a", 1), ("_metadata", 1), ("_a=1", 0), ("a._COPYING_", 1), ("a", 0)]
 )
 def test_hidden_files(name: str, hidden: int) -> None:
     assert is_hidden(name) == bool(hidden)
