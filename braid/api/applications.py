@@ -78,7 +78,7 @@ def run(
 def running_plan(application: str, home: HomeLike = None) -> Plan:
     """The plan that an application runs, or ran last, in a home, with the options that it was run with."""
     found = Home.existing(home)
-    names = [one.name for one in found.applications()]
+    names = [one.name for one in found.applications() if one.plan_file.exists()]
     if application not in names:
         raise RunError(
             f"application {application!r} has not run here",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from braid.core.columns import HASH, RAW_COLUMN
 from braid.core.errors import LogError, SchemaError
+from braid.core.interrupts import uninterrupted
 from braid.core.json_lines import json_text, line_batches
 from braid.core.owner import NOBODY
 from braid.home.paths import Home, HomeLike
@@ -104,25 +106,69 @@ def publish_file(category: str, file: str | Path, home: HomeLike = None) -> int:
             raise LogError(f"cannot read the file: {error}", where=str(file), hint=hint) from error
 
 
-def publish_lines(category: str, stream: BinaryIO, home: HomeLike = None) -> int:
+def publish_lines(
+    category: str,
+    stream: BinaryIO,
+    home: HomeLike = None,
+    *,
+    on_commit: Callable[[int], None] | None = None,
+) -> int:
     """Append lines as they come, about a commit per second; how many there were.
 
-    What came before a line that is not UTF-8 has been published then, and the error says so.
+    However it ends, the lines that have come are published first: at Ctrl-C, and before the error about a
+    line that is not UTF-8, which says how many there were.
+
+    Parameters
+    ----------
+    category, home
+        Where to append; the category is made on first use.
+    stream
+        What to read. While one without a file descriptor blocks, nothing is published.
+    on_commit
+        Called after every commit with how many lines have been published so far.
     """
     target = _raw_category(Home.at(home), category)
-    read = getattr(stream, "read1", stream.read)
-    rows, waiting, since = 0, [], time.monotonic()
+    take: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+    rows, waiting, since = 0, list[pa.Table](), time.monotonic()
+
+    def commit() -> None:
+        nonlocal rows, waiting, since
+        if not waiting:
+            return
+        # If it could be cut short, nobody would know whether its lines are there.
+        with uninterrupted():
+            tables, waiting = waiting, []
+            rows += _append(target, tables)
+            if on_commit is not None:
+                on_commit(rows)
+        since = time.monotonic()
+
+    def read(size: int) -> bytes:
+        left = since + BATCH_SECONDS - time.monotonic()
+        if waiting and (left <= 0 or not _readable(stream, left)):
+            commit()
+        return take(size)
+
     try:
-        for batch in line_batches(read, "the standard input"):
-            waiting.append(batch)
-            if time.monotonic() - since >= BATCH_SECONDS or sum(map(len, waiting)) >= BATCH_ROWS:
-                rows += _append(target, waiting)
-                waiting, since = [], time.monotonic()
-        rows += _append(target, waiting)
+        try:
+            for batch in line_batches(read, "the standard input"):
+                waiting.append(batch)
+                if sum(map(len, waiting)) >= BATCH_ROWS:
+                    commit()
+        finally:
+            commit()
     except SchemaError as error:
         hint = f"the first {rows} records have been published, and nothing after them"
         raise SchemaError(error.what, where=error.where, hint=hint) from None
     return rows
+
+
+def _readable(stream: BinaryIO, seconds: float) -> bool:
+    """Whether there is something to read, or the end, within some seconds; True if that cannot be asked."""
+    try:
+        return bool(select.select([stream], [], [], seconds)[0])
+    except ValueError:  # it has no file descriptor
+        return True
 
 
 def _append(category: Category, tables: Iterable[pa.Table]) -> int:

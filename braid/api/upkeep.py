@@ -21,7 +21,7 @@ def upkeep(home: HomeLike = None, *, dry_run: bool = False) -> UpkeepReport:
     dry_run
         Whether only to tell what would be done.
     """
-    return work(Home.at(home), time.time, time.sleep, dry_run=dry_run)
+    return work(Home.existing(home), time.time, time.sleep, dry_run=dry_run)
 
 
 def drop_category(name: str, home: HomeLike = None, *, dry_run: bool = False) -> Dropped:

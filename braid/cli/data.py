@@ -14,10 +14,10 @@ from typing import Annotated
 import pyarrow as pa
 import pyarrow.compute as pc
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from braid import api
+from braid.cli.consoles import print_table
 from braid.core.columns import RAW_COLUMN
 from braid.core.config import parse_duration
 from braid.core.errors import ConfigError
@@ -53,10 +53,7 @@ def publish(
     home: HomeOption = None,
 ) -> None:
     """Append JSON lines to a category: of a file all or none, of the standard input as they come."""
-    if str(file) == "-":
-        rows = api.publish_lines(category, sys.stdin.buffer, home)
-    else:
-        rows = api.publish_file(category, file, home)
+    rows = _publish_input(category, home) if str(file) == "-" else api.publish_file(category, file, home)
     typer.echo(f"{category}: {rows} records", err=True)
 
 
@@ -113,7 +110,22 @@ def categories(home: HomeOption = None) -> None:
             times,
             info.owner or "",
         )
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
+    print_table(table)
+
+
+def _publish_input(category: str, home: Path | None) -> int:
+    """Publish the standard input; at Ctrl-C, say how many records of it have been."""
+    rows = 0
+
+    def count(published: int) -> None:
+        nonlocal rows
+        rows = published
+
+    try:
+        return api.publish_lines(category, sys.stdin.buffer, home, on_commit=count)
+    except KeyboardInterrupt:
+        typer.echo(f"{category}: {rows} records", err=True)
+        raise
 
 
 def _moment(text: str) -> int:
@@ -171,7 +183,7 @@ def _print_table(category: str, batches: Iterator[pa.RecordBatch]) -> None:
         for row in zip(*(_texts(batch, name) for name in batch.schema.names), strict=True):
             table.add_row(*(str(value) for value in row))
     buffer = io.StringIO()
-    Console(file=buffer, width=None if sys.stdout.isatty() else 200).print(table)
+    print_table(table, buffer)
     sys.stdout.write(buffer.getvalue())
 
 

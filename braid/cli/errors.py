@@ -8,11 +8,9 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from braid.cli.interrupts import INTERRUPTED
 from braid.core.errors import BraidError
 from braid.core.logging import log_to_terminal
-
-INTERRUPTED = 130
-"""Exit code of a command that Ctrl-C ended, as shells have it."""
 
 
 class BraidGroup(TyperGroup):

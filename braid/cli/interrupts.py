@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+INTERRUPTED = 128 + signal.SIGINT
+"""Exit code of a command that Ctrl-C ended, as shells have it."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

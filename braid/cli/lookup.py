@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from braid import api
+from braid.cli.consoles import print_table
 from braid.cli.data import HomeOption
 from braid.core.config import parse_duration
 from braid.core.errors import ConfigError
@@ -67,7 +66,7 @@ def tables(home: HomeOption = None) -> None:
         )
         ttl = "" if info.ttl is None else f"{info.ttl / 1e6:,.0f} s"
         listing.add_row(info.name, *columns, f"~{info.rows:,}", f"{info.bytes / 1e6:,.1f} MB", ttl)
-    Console(width=None if sys.stdout.isatty() else 200).print(listing)
+    print_table(listing)
 
 
 def _duration(text: str | None) -> int | None:

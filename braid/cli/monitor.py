@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from braid.cli.consoles import PlainConsole
 from braid.cli.figures import behind_words, count_words, dead_words, lag_words, rate_words
 from braid.core.counters import Counters
 from braid.core.threads import Threads
@@ -24,7 +24,7 @@ _EVERY = 5.0
 """Seconds between plain lines."""
 
 
-class _Console(Console):
+class _Console(PlainConsole):
     def on_broken_pipe(self) -> None:
         """Leave it to whoever prints, where the console would end the process."""
         raise BrokenPipeError("nobody reads what is shown")
@@ -34,14 +34,14 @@ class Monitor:
     """Turns the status of an application into lines."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._console = _Console(file=stream)
+        self._console = _Console(stream)
         self._started = time.monotonic()
         self._said = 0.0
 
     def phase(self, text: str) -> None:
         """Say what a start is doing: it takes seconds before there are any metrics."""
         seconds = time.monotonic() - self._started
-        self._console.print(f"[{seconds:4.1f} s] {text}", highlight=False, markup=False)
+        self._console.print(f"[{seconds:4.1f} s] {text}")
 
     @contextmanager
     def showing(self, handle: Application) -> Iterator[None]:
@@ -73,7 +73,7 @@ class Monitor:
             while not stop.wait(0.5):
                 if time.monotonic() - self._said > _EVERY:
                     self._said = time.monotonic()
-                    self._console.print(self._line(handle), highlight=False, soft_wrap=True)
+                    self._console.print(self._line(handle), soft_wrap=True)
             return
         with Live(Text(""), console=self._console, refresh_per_second=4, transient=True) as live:
             while not stop.wait(0.5):

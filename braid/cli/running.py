@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from braid import api
+from braid.cli.consoles import print_table
 from braid.cli.data import HomeOption
 from braid.cli.figures import behind_words, dead_words, lag_words, rate_words, speed_words
 from braid.cli.interrupts import Interrupted, interruptible
@@ -139,7 +139,7 @@ def status(
             table.add_row("", "", value.error)
         for trouble in value.troubles:
             table.add_row("", "", f"upkeep of {trouble}")
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
+    print_table(table)
 
 
 def _by_input(stage: StageStatus, words: Callable[[InputStatus], str]) -> str:

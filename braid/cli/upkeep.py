@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from braid import api
+from braid.cli.consoles import print_table
 from braid.cli.data import HomeOption, size_text
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
@@ -53,7 +52,7 @@ def upkeep(
             one.kept_for,
             one.trouble or _held(one.holder),
         )
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
+    print_table(table)
     if report.swept:
         typer.echo(f"{len(report.swept)} files of failed or killed processes removed elsewhere")
     folded = sum(one.folded for one in report.tables)

@@ -20,6 +20,8 @@ _BOM = b"\xef\xbb\xbf"
 def line_batches(read: Callable[[int], bytes], where: str) -> Iterator[pa.Table]:
     """The lines of UTF-8 text, without blank ones, a byte order mark, and what ends them.
 
+    The lines before one that is not UTF-8 are given before the error.
+
     Parameters
     ----------
     read
@@ -37,24 +39,29 @@ def line_batches(read: Callable[[int], bytes], where: str) -> Iterator[pa.Table]
         end = len(data) if not block else data.rfind(b"\n") + 1
         whole, left = data[:end], data[end:]
         if whole:
-            yield _lines(whole, number, where)
+            yield from _lines(whole, number, where)
             number += whole.count(b"\n")
         if not block:
             return
 
 
-def _lines(data: bytes, number: int, where: str) -> pa.Table:
+def _lines(data: bytes, number: int, where: str) -> Iterator[pa.Table]:
+    bad: SchemaError | None = None
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        line = number + data.count(b"\n", 0, error.start)
-        raise SchemaError(
+        begin = data.rfind(b"\n", 0, error.start) + 1
+        line = number + data.count(b"\n", 0, begin)
+        text = data[:begin].decode()
+        bad = SchemaError(
             f"line {line} is not UTF-8: byte 0x{data[error.start]:02x}, {error.reason}",
             where=where,
             hint="nothing was published; convert the file, or remove the line",
-        ) from None
+        )
     lines = pc.utf8_rtrim(pa.array(text.split("\n"), pa.string()), "\r")
-    return pa.table({RAW_COLUMN: lines.filter(pc.not_equal(pc.utf8_trim_whitespace(lines), ""))})
+    yield pa.table({RAW_COLUMN: lines.filter(pc.not_equal(pc.utf8_trim_whitespace(lines), ""))})
+    if bad is not None:
+        raise bad
 
 
 def json_text(record: Mapping[str, object]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -27,6 +28,7 @@ from braid.core.json_lines import BLOCK
 from braid.core.owner import Owner
 from braid.home.files import read_json, write_json
 from braid.home.paths import Home
+from braid.log.category import Category
 
 
 @pytest.fixture
@@ -112,8 +114,49 @@ def test_a_stream_is_published_up_to_what_is_not_text(home: Home) -> None:
         def read1(self, size: int | None = -1) -> bytes:
             return next(parts)
 
-    with pytest.raises(SchemaError, match=r"line 3(?s:.*)first 0 records"):
+    with pytest.raises(SchemaError, match=r"line 3(?s:.*)first 2 records"):
         publish_lines("in", Pipe(), home)
+    assert read("in", home)["value"].to_pylist()[3:] == ['{"a": 4}', '{"a": 5}']
+
+
+def test_lines_that_come_together_with_one_that_is_not_text_are_published(home: Home) -> None:
+    with pytest.raises(SchemaError, match=r"line 4(?s:.*)first 2 records"):
+        publish_lines("in", BytesIO(b"1\n\n2\n3\xff\n4\n"), home)
+    assert read("in", home)["value"].to_pylist() == ["1", "2"]
+
+
+def test_an_interrupt_loses_no_line_that_has_come(home: Home) -> None:
+    parts = iter([b"1\n2\n3"])
+
+    class Pipe(BytesIO):
+        def read1(self, size: int | None = -1) -> bytes:
+            for part in parts:
+                return part
+            signal.raise_signal(signal.SIGINT)
+            return b""
+
+    published: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        publish_lines("in", Pipe(), home, on_commit=published.append)
+    # The third line may go on.
+    assert (published, read("in", home)["value"].to_pylist()) == ([2], ["1", "2"])
+
+
+def test_an_interrupt_waits_for_the_commit_that_is_being_written(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = Category.append
+
+    def interrupted(category: Category, rows: Iterator[pa.RecordBatch]) -> int:
+        signal.raise_signal(signal.SIGINT)
+        return append(category, rows)
+
+    monkeypatch.setattr(Category, "append", interrupted)
+    monkeypatch.setattr(data, "BATCH_ROWS", 2)
+    published: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        publish_lines("in", BytesIO(b"1\n2\n"), home, on_commit=published.append)
+    assert (published, read("in", home)["value"].to_pylist()) == ([2], ["1", "2"])
 
 
 def write(path: Path, content: bytes) -> Path:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,12 +15,14 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from braid import __version__
-from braid.cli.errors import INTERRUPTED
+from braid import __version__, api
+from braid.cli.interrupts import INTERRUPTED
 from braid.cli.main import app
 from braid.core.columns import RAW_COLUMN
 from braid.core.times import now_micros
 from braid.home.paths import Home
+
+FIGURE_3 = Path(__file__).parent.parent / "plan" / "figure3.sql"
 
 
 def braid(*arguments: object) -> tuple[int, str, str]:
@@ -77,7 +80,7 @@ def test_version() -> None:
     assert braid("--version") == (0, f"braid {__version__}\n", "")
 
 
-@pytest.mark.parametrize("command", ["status", "categories"])
+@pytest.mark.parametrize("command", ["status", "categories", "upkeep"])
 def test_a_home_that_is_not_there(tmp_path: Path, command: str) -> None:
     code, out, err = braid(command, "--home", tmp_path / "nowhere")
     assert (code, out) == (1, "")
@@ -111,11 +114,65 @@ def test_ctrl_c_ends_a_command_without_a_traceback(home: Home) -> None:
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
-    assert process.stdin is not None
-    # The command is up once it reads: the pipe has room for less than this.
-    process.stdin.write("{}\n" * 100_000)
-    process.stdin.flush()
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate()
+    try:
+        assert process.stdin is not None
+        # The command is up once it reads: the pipe has room for less than this.
+        process.stdin.write("{}\n" * 100_000)
+        process.stdin.flush()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=50)
+    finally:
+        process.kill()
     assert process.returncode == INTERRUPTED
     assert "Traceback" not in err
+
+
+@pytest.mark.timeout(60)
+def test_a_line_is_published_while_its_pipe_stays_open(home: Home) -> None:
+    command = [sys.executable, "-m", "braid.cli", "publish", "numbers", "--home", str(home.root)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdin is not None
+        process.stdin.write("10\n")
+        process.stdin.flush()
+        batches = api.read_batches("numbers", home, follow=True)
+        assert any("10" in batch[RAW_COLUMN].to_pylist() for batch in batches)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == INTERRUPTED
+    assert "numbers: 1 records" in err
+    assert "Traceback" not in err
+
+
+def test_ctrl_c_tells_how_much_was_published(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lines(read: Callable[[int], bytes], where: str) -> Iterator[pa.Table]:
+        yield pa.table({RAW_COLUMN: ["10", "11"]})
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("braid.api.data.line_batches", lines)
+    code, out, err = braid("publish", "numbers", "--home", home.root)
+    assert (code, out, err) == (INTERRUPTED, "", "numbers: 2 records\ninterrupted\n")
+    assert braid("cat", "numbers", "--home", home.root, "--last", "2")[1] == "10\n11\n"
+
+
+@pytest.mark.parametrize("text", ["x[/y]", "[true,false]", ":warning:"])
+def test_a_table_shows_texts_as_they_are(home: Home, text: str) -> None:
+    api.publish("texts", [text], home)
+    code, out, _ = braid("cat", "texts", "--format", "table", "--home", home.root)
+    assert (code, text in out) == (0, True)
+
+
+def test_a_home_that_is_read_only(small_disk: Path, tmp_path: Path) -> None:
+    where = small_disk / "home"
+    records = tmp_path / "records.jsonl"
+    records.write_text("{}\n")
+    assert braid("publish", "left", records, "--home", where)[0] == 0
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True, timeout=30)
+    for command in (("publish", "left", records), ("publish", "new", records), ("run", FIGURE_3)):
+        code, out, err = braid(*command, "--home", where)
+        assert (code, out) == (1, "")
+        assert str(where) in err
+        assert "Read-only file system" in err

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 from typer.testing import CliRunner
 
 from braid.cli.figures import behind_words, count_words, dead_words, lag_words, rate_words
 from braid.cli.main import app
+from braid.cli.monitor import Monitor
 from braid.core.counters import Counters, InputCounters
 from braid.home.paths import Home
 from braid.home.status import InputStatus, Period, RunState, StageStatus, Status
@@ -65,3 +68,38 @@ def test_status_shows_totals_rates_lag_and_dead_letters(tmp_path: Path) -> None:
     shown = " ".join(CliRunner().invoke(app, ["status", "--home", str(home.root)]).stdout.split())
     for text in ("1,000", "900", "left 90.0%", "left ended", "late_left 4"):
         assert text in shown
+
+
+def test_status_shows_an_error_as_it_is(tmp_path: Path) -> None:
+    home = Home.at(tmp_path / "home")
+    status = Status(application="demo", state=RunState.FAILED, error="x[/y] [true,false]")
+    status.write(home.application("demo").status_file)
+    found = CliRunner().invoke(app, ["status", "--home", str(home.root)])
+    assert found.exit_code == 0
+    for text in ("x[/y]", "[true,false]"):
+        assert text in found.stdout
+
+
+def summary(home: Home, stage: StageStatus) -> list[str]:
+    status = Status(application="demo", state=RunState.DRAINED, stages={"j": stage})
+    plan = SimpleNamespace(application="demo")
+    handle = SimpleNamespace(status=status, plan=plan, home=home.application("demo"))
+    first, *lines = Monitor(StringIO()).summary(handle).splitlines()
+    assert first.startswith("demo: drained after ")
+    return lines
+
+
+def test_the_last_words_name_what_was_lost_and_where_it_is(tmp_path: Path) -> None:
+    home = Home.at(tmp_path / "home")
+    all_counted = ", ".join([*count_words(COUNTED), "dead letters: late_left 4"])
+    assert "4 matches lost" in all_counted
+    hint = "  see `braid cat demo.dead_letter` for dead letters"
+    stage = StageStatus(kind="join", run=COUNTED, totals=COUNTED)
+    assert summary(home, stage) == [f"  j: {all_counted}", hint]
+    later = StageStatus(kind="join", run=Counters(rows_in=7), totals=COUNTED)
+    assert summary(home, later) == [
+        "  j: 7 rows in, 0 out",
+        f"    since 1970-01-01 00:00:00Z: {all_counted}",
+        hint,
+    ]
+    assert summary(home, StageStatus(kind="join")) == ["  j: 0 rows in, 0 out"]

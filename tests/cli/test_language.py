@@ -107,6 +107,16 @@ def test_diff_with_what_a_home_runs(edited, tmp_path: Path) -> None:
     assert "applications that have: sample_app" in err
 
 
+def test_diff_with_an_application_whose_first_start_was_refused(tmp_path: Path) -> None:
+    home = Home.at(tmp_path / "home")
+    with home.application("sample_app").running():
+        pass
+    code, out, err = braid("diff", FIGURE_3, "--home", home.root)
+    assert (code, out) == (2, "")
+    assert "'sample_app' has not run here" in err
+    assert "applications that have: none" in err
+
+
 def test_diff_with_a_home_compares_options_as_run(tmp_path: Path) -> None:
     home = Home.at(tmp_path / "home")
     application = home.application("sample_app")

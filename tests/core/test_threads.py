@@ -49,7 +49,7 @@ def test_a_loop_ends_when_it_is_time_or_when_it_raises() -> None:
 def test_a_thread_that_does_not_end_is_named() -> None:
     never = threading.Event()
     threads = Threads("owner", lambda error: None)
-    threads.start("stuck", never.wait)
+    threads.start("stuck", lambda: never.wait(WAIT))
     threads.start("done", lambda: None)
     assert threads.join(0.05) == ["owner stuck"]
     never.set()
@@ -68,7 +68,7 @@ def test_calls_that_may_never_return() -> None:
     assert within(WAIT, "quick", lambda: 7) == 7
     never = threading.Event()
     with pytest.raises(TimeoutError):
-        within(0.01, "slow", never.wait)
+        within(0.01, "slow", lambda: never.wait(WAIT))
     never.set()
     with pytest.raises(ZeroDivisionError):
         within(WAIT, "wrong", lambda: 1 / 0)

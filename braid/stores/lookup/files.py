@@ -144,7 +144,9 @@ def _read_csv(path: Path, types: Mapping[str, pa.DataType], key: Sequence[str]) 
     texts = read({**types, **dict.fromkeys(doubtful, pa.string())})
     lost = [name for name in doubtful if _loses(texts[name], guessed[name], name in key)]
     for name in lost:
-        guessed = guessed.set_column(guessed.schema.get_field_index(name), name, texts[name])
+        # An empty field is an empty text, but was to be a number: it has no value.
+        known = pc.if_else(pc.is_valid(guessed[name]), texts[name], pa.scalar(None, pa.string()))
+        guessed = guessed.set_column(guessed.schema.get_field_index(name), name, known)
     return guessed
 
 
@@ -152,7 +154,8 @@ def _loses(texts: pa.ChunkedArray, values: pa.ChunkedArray, is_key: bool) -> boo
     """Whether texts are more than the values that they would be read as."""
     if pc.any(pc.match_substring_regex(texts, r"^[+-]?0\d")).as_py():
         return True
-    return is_key and pc.count_distinct(texts).as_py() > pc.count_distinct(values).as_py()
+    known = texts.filter(pc.is_valid(values))
+    return is_key and pc.count_distinct(known).as_py() > pc.count_distinct(values).as_py()
 
 
 def _usual(schema: pa.Schema, known: pa.Schema | None) -> pa.Schema:

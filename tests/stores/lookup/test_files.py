@@ -73,6 +73,15 @@ def test_keys_of_csv_files_that_differ_stay_apart(home, ids, kind, keys):
         assert found == [{"zip": "0815", "n": "a\nb"}] * 2
 
 
+@pytest.mark.parametrize(("ids", "kind"), [(("1", "", "2"), pa.int64()), (("01", "", "1"), pa.string())])
+def test_a_row_without_a_key_changes_no_type_and_is_left_out(home, ids, kind):
+    (home / "r.csv").write_text("id,n\n" + "".join(f"{key},a\n" for key in ids))
+    store = LookupStore(home)
+    assert load_file(store, home / "r.csv", "t", ["id"], now_us=0).rows == 2
+    with store.open("t") as table:
+        assert table.settings.key.types == [kind]
+
+
 def test_the_types_of_a_table_hold_for_files(home):
     store = LookupStore(home)
     with store.create("t", pa.schema([("id", pa.string())]), pa.schema([("n", pa.int64())]), None):

@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,14 +20,20 @@ from tests.stores.lookup.samples import create, every, ids, scores, users
 from tests.stores.lookup.writing import KEYS, STEPS, write
 
 
-def start(what: str, *arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+@contextmanager
+def start(what: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """A writer, which is killed if it has not ended."""
+    with subprocess.Popen(
         [sys.executable, "-m", "tests.stores.lookup.writing", what, *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path(braid.__file__).parent.parent,
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_a_reader_sees_what_a_writer_in_another_process_has_written(home):
@@ -64,7 +72,7 @@ def test_a_reader_never_sees_a_part_of_a_batch(home):
 
 def test_a_killed_writer_leaves_whole_batches(home):
     with start("crash", home) as writer:
-        assert writer.wait() == 0
+        assert writer.wait(100) == 0
     for step in STEPS:
         last = 1 if step in ("begin", "stored") else 2
         with LookupStore(home / step).open("users") as table:
