@@ -1,7 +1,8 @@
 """Braid live, beside Flink SQL and Spark's own join: rows keep coming, and everything is watched over time.
 
     python bench/live.py                                    # 3,000 rows/s per side, 10 minutes each
-    python bench/live.py --systems braid --rate 10000 --minutes 60 --category --always 'retention=10 minutes'
+    python bench/live.py --systems braid --rate 10000 --minutes 60 --category \
+        --always 'retention=10 minutes' --always 'output_retention=10 minutes'
     python bench/live.py --systems braid --set 'latency=1 second' --set 'latency=3 seconds'   # one run each
 
 Nothing else should run on the machine meanwhile. See `bench/README.md`.

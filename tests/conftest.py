@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
+from pytest_timeout import Settings
 
 from braid.home.paths import Home
 
@@ -28,6 +30,22 @@ QUICK = {
     "spark.sql.codegen.wholeStage": "false",
 }
 """Queries of a few hundred rows are over before compiled code has paid for its compilation."""
+CLEAN_UP = 60.0
+"""Seconds that a failed test may take to clean up."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Limit the clean-up of a test that has failed: pytest-timeout has taken its own limit away by then."""
+    if signal.getitimer(signal.ITIMER_REAL)[0]:
+        return (yield)
+    hooks = item.config.pluginmanager.hook
+    limit = Settings(CLEAN_UP, "signal", func_only=False, disable_debugger_detection=False)
+    hooks.pytest_timeout_set_timer(item=item, settings=limit)
+    try:
+        return (yield)
+    finally:
+        hooks.pytest_timeout_cancel_timer(item=item)
 
 
 @pytest.fixture(scope="session")
@@ -61,10 +79,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 4 MB, to be filled; only root may mount one."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)], capture_output=True, check=False
-    )
+    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
+    mounted = subprocess.run(command, capture_output=True, check=False, timeout=30)
     if mounted.returncode:
         pytest.skip(f"mounting a small disk is not permitted: {mounted.stderr.decode().strip()}")
     yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    subprocess.run(["umount", "--lazy", str(folder)], check=True, timeout=30)

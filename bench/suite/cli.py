@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from suite import growth, latency, live_report, recovery, throughput
-from suite.environments import BENCH
+from suite.environments import BENCH, Environment
 from suite.live import live_runs
 from suite.plots import draw
 from suite.report import Record, Results, about, median_rates
@@ -41,47 +44,101 @@ def main() -> None:
         results.drop(part, options.systems, options.workloads)
     results.about = about()
     systems = set_up(options.systems, say)
-    scale = TINY if options.tiny else QUICK if options.quick else 1.0
-
-    def keeper(part: str) -> Callable[[Record], None]:
-        def keep(record: Record) -> None:
-            getattr(results, part).append(record)
-            results.save()
-
-        return keep
-
-    if "throughput" in options.parts:
-        plan = throughput.Plan(
-            systems=systems,
-            workloads=[WORKLOADS[name] for name in options.workloads],
-            runs=options.runs,
-            patience=options.patience,
-            timeout=options.timeout,
-            scale=scale,
-            cache=CACHE,
-            deadline=started + options.minutes * 60,
-        )
-        throughput.measure(plan, keeper("throughput"), say)
-    if "latency" in options.parts:
-        rates = {name: rate / 2 for name, rate in median_rates(results.throughput).items()}
-        if options.rate:
-            rates = dict.fromkeys(options.systems, options.rate)
-        latency.measure(systems, rates, 25 if options.tiny else 45, keeper("latency"), say)
-    if "recovery" in options.parts:
-        sessions = WORKLOADS["sessions"]
-        data = prepare(sessions, round(sessions.rows * scale), CACHE)
-        recovery.measure(systems, data, keeper("recovery"), say)
-    if "growth" in options.parts and "braid" in options.systems:
-        found = growth.experiments(round(500_000 * scale), options.large)
-        growth.measure(found, options.timeout, CACHE, keeper("growth"), say)
-    if "live" in options.parts:
-        minutes = 0.5 if options.tiny else 2.0 if options.quick else 10.0
-        runs = live_runs(options.systems, options.rate and options.rate / 2, minutes)
-        live_report.measure(runs, systems, results.folder, say)
+    suite = Suite(options, results, systems, started + options.minutes * 60, say)
+    failed = _measure({part: getattr(suite, part) for part in PARTS if part in options.parts})
     results.save()
-    draw(results)
+    failed |= _measure({"plots": lambda: draw(results)})
     say(f"results are in {results.folder.relative_to(BENCH.parent)}")
     print((results.folder / "table.md").read_text())
+    for part, error in failed.items():
+        say(f"{part} failed: {type(error).__name__}: {error}")
+    if failed:
+        sys.exit(1)
+
+
+def _measure(parts: Mapping[str, Callable[[], None]]) -> dict[str, Exception]:
+    """Run parts of the suite one after the other; what those have raised that failed."""
+    failed: dict[str, Exception] = {}
+    for part, measure in parts.items():
+        try:
+            measure()
+        except Exception as error:  # noqa: BLE001  the other parts are measured nevertheless
+            traceback.print_exc()
+            failed[part] = error
+    return failed
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The parts of the suite, each a method of its name.
+
+    Parameters
+    ----------
+    options
+        Of the command line.
+    results
+        Where every run is kept as it ends.
+    systems
+        Environments of the systems, or why there is none.
+    deadline
+        When no further run of `throughput` is started.
+    say
+        Tells how it goes on.
+    """
+
+    options: argparse.Namespace
+    results: Results
+    systems: dict[str, Environment | str]
+    deadline: float
+    say: Callable[[str], None]
+
+    @property
+    def scale(self) -> float:
+        """Part of the rows that is used."""
+        return TINY if self.options.tiny else QUICK if self.options.quick else 1.0
+
+    def throughput(self) -> None:
+        plan = throughput.Plan(
+            systems=self.systems,
+            workloads=[WORKLOADS[name] for name in self.options.workloads],
+            runs=self.options.runs,
+            patience=self.options.patience,
+            timeout=self.options.timeout,
+            scale=self.scale,
+            cache=CACHE,
+            deadline=self.deadline,
+        )
+        throughput.measure(plan, self._keeper("throughput"), self.say)
+
+    def latency(self) -> None:
+        rates = {name: rate / 2 for name, rate in median_rates(self.results.throughput).items()}
+        if self.options.rate:
+            rates = dict.fromkeys(self.options.systems, self.options.rate)
+        seconds = 25 if self.options.tiny else 45
+        latency.measure(self.systems, rates, seconds, self._keeper("latency"), self.say)
+
+    def recovery(self) -> None:
+        sessions = WORKLOADS["sessions"]
+        data = prepare(sessions, round(sessions.rows * self.scale), CACHE)
+        recovery.measure(self.systems, data, self._keeper("recovery"), self.say)
+
+    def growth(self) -> None:
+        if "braid" in self.options.systems:
+            found = growth.experiments(round(500_000 * self.scale), self.options.large)
+            growth.measure(found, self.options.timeout, CACHE, self._keeper("growth"), self.say)
+
+    def live(self) -> None:
+        options = self.options
+        minutes = 0.5 if options.tiny else 2.0 if options.quick else 10.0
+        runs = live_runs(options.systems, options.rate and options.rate / 2, minutes)
+        live_report.measure(runs, self.systems, self.results.folder, self.say)
+
+    def _keeper(self, part: str) -> Callable[[Record], None]:
+        def keep(record: Record) -> None:
+            getattr(self.results, part).append(record)
+            self.results.save()
+
+        return keep
 
 
 def _options() -> argparse.Namespace:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -21,6 +22,35 @@ DISK_SECONDS = 2.0
 CORES = 2
 
 Event = dict[str, object]
+
+
+class Times(NamedTuple):
+    """CPU seconds of a process, and of those of its children that it has waited for."""
+
+    name: str
+    parent: int
+    own: float
+    waited_for: float
+
+
+def spent(before: Mapping[int, Times], now: Mapping[int, Times]) -> dict[str, float]:
+    """CPU seconds between two looks at all processes, by name.
+
+    What a process that has ended had used may or may not have become its parent's: only if somebody waited
+    for it. Then it counts there from the last look on.
+    """
+    found: dict[str, float] = {}
+    for pid, times in now.items():
+        old = before.get(pid, times._replace(own=0.0, waited_for=0.0))
+        ended = sum(
+            child.own + child.waited_for
+            for number, child in before.items()
+            if child.parent == pid and number not in now
+        )
+        more = times.waited_for - old.waited_for
+        seconds = times.own - old.own + (more - ended if more >= ended else more)
+        found[times.name] = found.get(times.name, 0.0) + seconds
+    return found
 
 
 class FailedError(Exception):
@@ -66,6 +96,8 @@ class Program:
     _base: float | None = None
     _folders: dict[str, list[str]] = field(default_factory=dict)
     _ended: threading.Event = field(default_factory=threading.Event)
+    _times: dict[int, Times] = field(default_factory=dict)
+    _spent: dict[str, float] = field(default_factory=dict)
 
     def start(self) -> Program:
         """Start the process."""
@@ -118,14 +150,23 @@ class Program:
 
     def sample(self) -> tuple[dict[str, float], dict[str, int]]:
         """CPU seconds so far, and proportional memory now, by the names of processes."""
-        cpu: dict[str, float] = {}
         memory: dict[str, int] = {}
+        times: dict[int, Times] = {}
         for process in self._tree():
             with contextlib.suppress(psutil.Error, OSError, ValueError):
-                name = process.name()
-                cpu[name] = cpu.get(name, 0.0) + _cpu_seconds(process)
-                memory[name] = memory.get(name, 0) + _proportional(process.pid)
-        return cpu, memory
+                name, used = process.name(), process.cpu_times()
+                times[process.pid] = Times(
+                    name,
+                    process.ppid(),
+                    used.user + used.system,
+                    used.children_user + used.children_system,
+                )
+                if not _is_forked_java(process):
+                    memory[name] = memory.get(name, 0) + _proportional(process.pid)
+        for name, seconds in spent(self._times, times).items():
+            self._spent[name] = self._spent.get(name, 0.0) + seconds
+        self._times = times
+        return dict(self._spent), memory
 
     def kill(self) -> None:
         """Kill the process and every descendant that was ever seen, by SIGKILL."""
@@ -196,7 +237,8 @@ class Program:
         sizes: dict[psutil.Process, int] = {}
         for process in self._tree():
             with contextlib.suppress(psutil.Error, OSError):
-                sizes[process] = process.memory_info().rss
+                if not _is_forked_java(process):
+                    sizes[process] = process.memory_info().rss
         rss = sum(sizes.values())
         if rss <= (self.memory if self._base is None else 1.01 * self.usage.peak_rss):
             return 0
@@ -252,6 +294,18 @@ def _cpu_seconds(process: psutil.Process) -> float:
     """Of a process and of its children that have ended."""
     times = process.cpu_times()
     return float(times.user + times.system + times.children_user + times.children_system)
+
+
+def _is_forked_java(process: psutil.Process) -> bool:
+    """Whether a process is Java's, on its way to another program.
+
+    Java starts programs by `vfork`: until the child has become its program, it has the memory of its parent,
+    all of which would count twice.
+    """
+    if process.name() != "java":
+        return False
+    parent = process.parent()
+    return parent is not None and parent.name() == "java" and parent.cmdline() == process.cmdline()
 
 
 def _proportional(pid: int) -> int:

@@ -146,9 +146,13 @@ def test_of_two_racing_writers_one_wins_each_time(memory_path):
     racers = [spawn.Process(target=racing.race, args=each) for each in arguments]
     for racer in racers:
         racer.start()
-    for racer in racers:
-        racer.join()
-    assert [racer.exitcode for racer in racers] == [0, 0]
+    try:
+        for racer in racers:
+            racer.join(100)
+        assert [racer.exitcode for racer in racers] == [0, 0]
+    finally:
+        for racer in racers:
+            racer.kill()
     assert [a + b for a, b in zip(*won, strict=True)] == [1] * rounds
     reader = category.reader()
     assert [won[reader.commit(n).watermarks["who"]][n] for n in range(rounds)] == [1] * rounds
