@@ -154,6 +154,8 @@ class Program:
         times: dict[int, Times] = {}
         for process in self._tree():
             with contextlib.suppress(psutil.Error, OSError, ValueError):
+                if _is_forked_java(process):
+                    continue
                 name, used = process.name(), process.cpu_times()
                 times[process.pid] = Times(
                     name,
@@ -161,8 +163,7 @@ class Program:
                     used.user + used.system,
                     used.children_user + used.children_system,
                 )
-                if not _is_forked_java(process):
-                    memory[name] = memory.get(name, 0) + _proportional(process.pid)
+                memory[name] = memory.get(name, 0) + _proportional(process.pid)
         for name, seconds in spent(self._times, times).items():
             self._spent[name] = self._spent.get(name, 0.0) + seconds
         self._times = times
@@ -299,13 +300,13 @@ def _cpu_seconds(process: psutil.Process) -> float:
 def _is_forked_java(process: psutil.Process) -> bool:
     """Whether a process is Java's, on its way to another program.
 
-    Java starts programs by `vfork`: until the child has become its program, it has the memory of its parent,
-    all of which would count twice.
+    Java starts programs by `vfork`: until the child has become its program, it has the name of a thread and
+    the memory of its parent, all of which would count twice.
     """
-    if process.name() != "java":
+    if Path(f"/proc/{process.pid}/exe").readlink().name != "java":
         return False
     parent = process.parent()
-    return parent is not None and parent.name() == "java" and parent.cmdline() == process.cmdline()
+    return parent is not None and parent.cmdline() == process.cmdline()
 
 
 def _proportional(pid: int) -> int:
