@@ -11,20 +11,25 @@ from braid.kernels.join.operator import JoinOperator
 from braid.kernels.join.spec import JoinSpec, JoinType, OutputColumn
 from braid.kernels.step import Output, Step
 from braid.log import Log
+from braid.log.category import Category
 from braid.log.layout import ALL_HASHES
 
 SCHEMA = pa.schema([(HASH, pa.int64()), (TIME, pa.int64()), (f"{KEY}0", pa.int64())])
 
 
-def test_blocks_that_retention_has_taken_are_not_asked_for(tmp_path):
-    """A worker opens a category once, and goes on for months."""
-    log = Log(tmp_path)
+def opened(root) -> tuple[Category, LogBlocks]:
+    """A category of four commits, and the blocks of a worker that opens it once, and goes on for months."""
+    log = Log(root)
     category = log.create("left", SCHEMA, shards=1)
     for number in range(4):
         category.append(pa.table([[number], [number], [number]], schema=SCHEMA), wall_time=number)
     reader = log.open("left").reader()
     operator = JoinOperator(JoinSpec(JoinType.INNER, 0, 0, 1, ()))
-    blocks = LogBlocks({Side.LEFT: reader, Side.RIGHT: reader}, ALL_HASHES, operator)
+    return category, LogBlocks({Side.LEFT: reader, Side.RIGHT: reader}, ALL_HASHES, operator)
+
+
+def test_blocks_that_retention_has_taken_are_not_asked_for(tmp_path):
+    category, blocks = opened(tmp_path)
     category.retain(2, needed_from=99)
     assert blocks.overlapping(Side.LEFT, Position(3, 0), 0, 99) == [Position(2, 0), Position(3, 0)]
     assert blocks.forgotten(Side.LEFT) == 1
@@ -32,13 +37,7 @@ def test_blocks_that_retention_has_taken_are_not_asked_for(tmp_path):
 
 def test_what_retention_has_taken_is_known_at_once(tmp_path):
     """A late row is told whether its partners may be gone, however seldom rows are late."""
-    log = Log(tmp_path)
-    category = log.create("left", SCHEMA, shards=1)
-    for number in range(4):
-        category.append(pa.table([[number], [number], [number]], schema=SCHEMA), wall_time=number)
-    reader = log.open("left").reader()
-    operator = JoinOperator(JoinSpec(JoinType.INNER, 0, 0, 1, ()))
-    blocks = LogBlocks({Side.LEFT: reader, Side.RIGHT: reader}, ALL_HASHES, operator)
+    category, blocks = opened(tmp_path)
     assert blocks.forgotten(Side.LEFT) == MIN_TIME
     category.retain(2, needed_from=99)
     assert blocks.forgotten(Side.LEFT) == 1

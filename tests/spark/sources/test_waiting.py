@@ -54,6 +54,17 @@ def told(tmp_path: Path, **values: int) -> str:
     return str(path)
 
 
+def steps_of(home: Home, tmp_path: Path) -> StepSourceConfig:
+    """The source of a join of two categories."""
+    return StepSourceConfig(
+        home.log_root,
+        AdmissionConfig({"left": "left", "right": "right"}, SECOND, AppConfig()),
+        (0,),
+        str(tmp_path / "drain"),
+        str(tmp_path / "pacing"),
+    )
+
+
 def test_a_source_without_a_cadence_never_waits(passing: Time) -> None:
     assert waits(passing, None).input(lambda: False) is Due.NOTHING
     assert waits(passing, "missing").operator(lambda: [True, False]) is Due.NOW
@@ -104,13 +115,7 @@ def test_an_operator_takes_what_its_inputs_commit_at_about_the_same_time_in_one_
 ) -> None:
     schema = pa.schema([(HASH, pa.int64()), (TIME, pa.int64())])
     sides = {side: home.log().create(side, schema, shards=1) for side in ("left", "right")}
-    config = StepSourceConfig(
-        home.log_root,
-        AdmissionConfig({"left": "left", "right": "right"}, SECOND, AppConfig()),
-        (0,),
-        str(tmp_path / "drain"),
-        str(tmp_path / "pacing"),
-    )
+    config = steps_of(home, tmp_path)
     path = told(tmp_path, interval=SECOND, grace=SECOND // 5, patience=SECOND // 2)
     reader = StepReader(config, passing.clock, waits(passing, path))
     offset = reader.latestOffset(reader.initialOffset(), None)
@@ -154,13 +159,7 @@ def test_an_operator_that_is_drained_waits_for_what_comes(home: Home, tmp_path: 
     schema = pa.schema([(HASH, pa.int64()), (TIME, pa.int64())])
     for side in ("left", "right"):
         home.log().create(side, schema, shards=1)
-    config = StepSourceConfig(
-        home.log_root,
-        AdmissionConfig({"left": "left", "right": "right"}, SECOND, AppConfig()),
-        (0,),
-        str(tmp_path / "drain"),
-        str(tmp_path / "pacing"),
-    )
+    config = steps_of(home, tmp_path)
     (tmp_path / "drain").touch()
     reader = StepReader(config, passing.clock, waits(passing, None))
     drained = reader.latestOffset(reader.initialOffset(), None)
