@@ -167,6 +167,7 @@ class Admission:
             {name: inputs[name].stream_time for name in self._logs},
             0 if self._config.pad_after is None else end.now,
             end.epoch,
+            end.sealed is not None and end.sealed != start.sealed,
         )
 
     def _limited(self, before: OperatorOffset, facts: Facts) -> tuple[PacingConfig, Full, Offset]:

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from braid.core.columns import LIVE, TIME
+from braid.core.hashes import HashRange
 from braid.core.positions import Position
 from braid.core.times import MIN_TIME
 from braid.kernels.arrays import Ints
 from braid.kernels.operator import OperatorSpec
-from braid.log.layout import HashRange
 from braid.log.reader import Reader
 
 

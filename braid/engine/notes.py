@@ -29,6 +29,8 @@ MISSING_FIELD = "missing_field"
 """Reason of a record that lacks a column that a stage cannot do without, which the detail names."""
 FILE = "@"
 """Flag of a note that holds the entry of a file which a worker has written itself."""
+STATE = "%"
+"""Flag of a note that holds what a shard hands over for a savepoint."""
 
 
 def note_array(flag: str, reasons: pa.Array, details: pa.Array, raw: pa.Array) -> pa.Array:
@@ -39,7 +41,7 @@ def note_array(flag: str, reasons: pa.Array, details: pa.Array, raw: pa.Array) -
 
 
 def text_note(flag: str, text: str) -> str:
-    """The note of counters or of a file, in JSON."""
+    """The note of counters, of a file or of a state, in JSON."""
     return SEPARATOR.join([flag, "", text, ""])
 
 
@@ -62,6 +64,7 @@ class Notes:
     letters: list[tuple[pa.Array, pa.Array, pa.Array]] = field(default_factory=list)
     counts: list[Counters] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
+    states: list[str] = field(default_factory=list)
     rows: int = 0
     dropped: int = 0
     """Rows that only their letters are left of."""
@@ -91,6 +94,7 @@ class Notes:
         counted = detail.filter(pc.equal(flag, COUNTS)).to_pylist()
         self.counts += [from_json(json.loads(text)) for text in counted]
         self.files += detail.filter(pc.equal(flag, FILE)).to_pylist()
+        self.states += detail.filter(pc.equal(flag, STATE)).to_pylist()
         return pc.replace_with_mask(pc.invert(noted), noted, pc.equal(flag, KEEP))
 
     def _listed(self, reason: pa.Array, detail: pa.Array) -> pa.Array:

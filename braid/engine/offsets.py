@@ -30,6 +30,8 @@ class OperatorOffset:
         Since when the buffers have been full.
     turn
         Counts micro-batches that admit nothing, so that each has an offset of its own.
+    sealed
+        Name of the savepoint that the micro-batch before has made; see `braid.engine.savepoints`.
     """
 
     at: Offset
@@ -37,10 +39,11 @@ class OperatorOffset:
     now: int = 0
     full: Full = field(default_factory=Full)
     turn: int = 0
+    sealed: str | None = None
 
-    def again(self) -> OperatorOffset:
-        """The same offset under another number."""
-        return replace(self, turn=self.turn + 1)
+    def again(self, sealed: str | None = None) -> OperatorOffset:
+        """The same offset under another number; with a name, after a micro-batch that makes a savepoint."""
+        return replace(self, turn=self.turn + 1, sealed=sealed)
 
     def needed(self, name: str, oldest: int | None) -> int:
         """The lowest commit of an input that it takes to go on from here.
@@ -52,7 +55,7 @@ class OperatorOffset:
 
     def to_json(self) -> dict[str, Json]:
         """The JSON object of the offset."""
-        return {
+        found: dict[str, Json] = {
             "version": VERSION,
             "at": self.at.to_json(),
             "epoch": self.epoch,
@@ -60,6 +63,7 @@ class OperatorOffset:
             "full": [self.full.steps, self.full.rows],
             "turn": self.turn,
         }
+        return found if self.sealed is None else {**found, "sealed": self.sealed}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Json]) -> OperatorOffset:
@@ -81,7 +85,10 @@ class OperatorOffset:
         if not isinstance(stored, list) or len(stored) != 2:
             raise bad_offset(f"'full' is {stored!r}")
         steps, rows = (read_int({"full": number}, "full") for number in stored)
-        return cls(offset, epoch, read_int(value, "now"), Full(steps, rows), turn)
+        sealed = value.get("sealed")
+        if sealed is not None and not isinstance(sealed, str):
+            raise bad_offset(f"'sealed' is {sealed!r}")
+        return cls(offset, epoch, read_int(value, "now"), Full(steps, rows), turn, sealed)
 
 
 @dataclass(frozen=True)

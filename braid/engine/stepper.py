@@ -16,15 +16,17 @@ import pyarrow.compute as pc
 from braid.core.columns import NOTE
 from braid.core.counters import Counters, InputCounters
 from braid.core.errors import StateError
+from braid.core.hashes import ALL_HASHES, HashRange
 from braid.core.json_rows import json_rows
 from braid.core.positions import Position
 from braid.engine.blocks import LogBlocks
 from braid.engine.expressions import compile_columns
-from braid.engine.notes import DROP, FILE, counts_note, note_array, text_note
+from braid.engine.notes import DROP, FILE, STATE, counts_note, note_array, text_note
+from braid.engine.savepoints import SavedShard, shared_savepoint
 from braid.kernels.blocks import BlockSource
 from braid.kernels.operator import Operator, OperatorSpec
 from braid.kernels.step import Output, Step
-from braid.log.layout import ALL_HASHES, HashRange
+from braid.log.reader import Reader
 from braid.log.shared import fresh, reader
 from braid.log.writer import write_file
 from braid.plan.names import carried_name
@@ -70,6 +72,8 @@ class OperatorConfig:
         Name of this run of the query: what a worker has in its cache from another one is not used.
     direct
         How a worker stores results itself; None if they need Catalyst.
+    savepoint
+        Path of what shards without a state begin with; None if they begin with nothing.
     """
 
     root: str
@@ -78,6 +82,7 @@ class OperatorConfig:
     ranges: tuple[HashRange, ...]
     run: str
     direct: Direct | None = None
+    savepoint: str | None = None
 
 
 class StateCell(Protocol):
@@ -172,6 +177,9 @@ class Stepper:
         counts.join_ms = done.seconds * 1000
         counts.save_ms = (saved - joined) * 1000
         notes = [_lost(self._listed(shard, output), blocks)]
+        if step.seals:
+            saved_shard = SavedShard(self._config.ranges[shard], step.epoch, state)
+            notes.append(pa.array([text_note(STATE, saved_shard.to_json())]))
         table, direct = output.rows, self._config.direct
         if direct is not None:
             category = fresh(self._config.root, direct.category)
@@ -212,7 +220,7 @@ class Stepper:
         begun = _begun.pop((self._config.run, shard), None)
         cached = _cache.pop((self._config.run, shard), None)
         stored = self._state.get()
-        version, before, state = (0, step.epoch, None) if stored is None else unpack_state(stored)
+        version, before, state = self._first(shard, step) if stored is None else unpack_state(stored)
         if state is not None and before != step.epoch:
             state = self._config.operator.after_drain(state)
         elif begun is not None and (begun.version, begun.step) == (version, text):
@@ -220,6 +228,14 @@ class Stepper:
         elif cached is not None and cached.version == version:
             return version, cached.operator
         return version, self._config.operator.open(self._blocks(shard), state, self._losses(shard))
+
+    def _first(self, shard: int, step: Step) -> tuple[int, int, bytes | None]:
+        """Version, epoch and state that a shard begins with."""
+        config = self._config
+        if config.savepoint is None:
+            return 0, step.epoch, None
+        saved = shared_savepoint(config.savepoint)
+        return 0, saved.epoch, saved.cut(config.operator, self._readers(), config.ranges[shard])
 
     def _keep(self, shard: int, cached: _Cached) -> None:
         """Put a shard into the cache, and let those of runs of the same query go that have ended."""
@@ -250,9 +266,10 @@ class Stepper:
         return self._range(self._config.ranges[shard])
 
     def _range(self, hash_range: HashRange) -> LogBlocks:
-        config = self._config
-        readers = {name: reader(config.root, category) for name, category in config.inputs.items()}
-        return LogBlocks(readers, hash_range, config.operator)
+        return LogBlocks(self._readers(), hash_range, self._config.operator)
+
+    def _readers(self) -> dict[str, Reader]:
+        return {name: reader(self._config.root, one) for name, one in self._config.inputs.items()}
 
     def _losses(self, shard: int) -> dict[str, BlockSource | None]:
         """A late row of one that all shards read has lost matches of all of them: the first one looks."""

@@ -53,6 +53,7 @@ class Deduplicate:
 
     inputs = (INPUT,)
     whole = None
+    gone = GONE
 
     @property
     def key_columns(self) -> tuple[str, ...]:

@@ -39,6 +39,10 @@ class OperatorSpec(Protocol):
     def whole(self) -> str | None:
         """The input that every shard reads whole, whatever its range; None if all are split by hash."""
 
+    @property
+    def gone(self) -> int:
+        """The flag of rows in its state that no longer matter: see `braid.kernels.recut`."""
+
     def columns(self, name: str) -> tuple[str, ...]:
         """The columns that it reads of an input; those that a category need not have come last."""
 

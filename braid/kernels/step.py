@@ -26,12 +26,15 @@ class Step:
     epoch
         After a drain every window is closed, and what comes later begins a new epoch: see
         `OperatorSpec.after_drain`.
+    seals
+        Whether shards hand their states over after it, for a savepoint.
     """
 
     blocks: Mapping[str, Sequence[Position]]
     times: Mapping[str, int]
     wall_time: int = 0
     epoch: int = 0
+    seals: bool = False
 
     @property
     def size(self) -> int:
@@ -47,6 +50,7 @@ class Step:
             },
             "wall_time": self.wall_time,
             "epoch": self.epoch,
+            "seals": self.seals,
         }
         return json.dumps(value, separators=(",", ":"))
 
@@ -60,6 +64,7 @@ class Step:
             {name: part["time"] for name, part in inputs.items()},
             value["wall_time"],
             value["epoch"],
+            value["seals"],
         )
 
 

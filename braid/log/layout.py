@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from braid.core.errors import LogError
+from braid.core.hashes import HashRange
 
 CATEGORY_FILE = "category.json"
 LOCK_FILE = ".lock"
@@ -60,12 +61,6 @@ def shard_boundaries(shards: int) -> npt.NDArray[np.int64]:
     if not 1 <= shards <= MAX_SHARDS:
         raise LogError(f"{shards} shards are not possible", hint=f"choose between 1 and {MAX_SHARDS}")
     return np.array([-(2**63) + (i * 2**64) // shards for i in range(shards)], dtype=np.int64)
-
-
-HashRange = tuple[int, int]
-"""Lowest and highest hash, both inclusive."""
-
-ALL_HASHES: HashRange = (-(2**63), 2**63 - 1)
 
 
 def shard_range(shard: int, shards: int) -> HashRange:

@@ -164,6 +164,16 @@ class Reader:
         self.refresh()
         return self._whole(lambda: self._find(until, hashes, low, high, hash_range), steady=True)
 
+    def rows_below(self, commit: int, chunk: int, low: int) -> int:
+        """How many rows of a chunk have a hash below `low`, which may be beyond all hashes."""
+        rows = 0
+        for block in self.commit(commit).chunks[chunk].blocks:
+            if block.hash_max is not None and block.hash_max < low:
+                rows += block.rows
+            elif block.hash_min is not None and block.hash_min < low:
+                rows += int(np.searchsorted(self._block(commit, block).column(HASH).to_numpy(), low))
+        return rows
+
     def refresh(self) -> None:
         """Look at the settings again, and let go of what has been removed or compacted."""
         self.category.refresh()
@@ -270,20 +280,10 @@ class Reader:
                 found += [(chunk, None) for chunk in segment.overlapping(TIME, until, *limits)]
                 continue
             for chunk, rows in segment.find(until, hashes, low, high):
-                first = 0 if hash_range is None else self._rows_below(*chunk, hash_range[0])
+                first = 0 if hash_range is None else self.rows_below(*chunk, hash_range[0])
                 found.append((chunk, rows - first))
         found += [(chunk, None) for chunk in self._overlapping_tail(TIME, until, *limits)]
         return found
-
-    def _rows_below(self, commit: int, chunk: int, low: int) -> int:
-        """How many rows of a chunk have a hash below `low`."""
-        rows = 0
-        for block in self.commit(commit).chunks[chunk].blocks:
-            if block.hash_max is not None and block.hash_max < low:
-                rows += block.rows
-            elif block.hash_min is not None and block.hash_min < low:
-                rows += int(np.searchsorted(self._block(commit, block).column(HASH).to_numpy(), low))
-        return rows
 
     def _search(self, commit: int, chunk: Chunk, low: int, high: int) -> list[pa.RecordBatch]:
         parts = []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -13,7 +14,8 @@ from braid.engine.admission import Admission, AdmissionConfig, Admitted, Facts
 from braid.engine.inputs import InputLog
 from braid.engine.notes import Notes
 from braid.engine.offsets import OperatorOffset
-from braid.engine.stepper import OperatorConfig, Stepper
+from braid.engine.savepoints import SavedShard, Savepoint
+from braid.engine.stepper import OperatorConfig, Stepper, unpack_state
 from braid.eventtime.pacing.config import PacingConfig
 from braid.kernels.operator import OperatorSpec
 from braid.kernels.step import Step
@@ -54,6 +56,8 @@ class LocalOperator:
         How to pace, if not as `admission` says.
     offset, states, counts
         Where another one has stopped, to go on from there, and what its last step has counted.
+    savepoint
+        Path of a savepoint to begin with.
     """
 
     root: str
@@ -64,14 +68,21 @@ class LocalOperator:
     offset: OperatorOffset | None = None
     states: list[MemoryCell] = field(default_factory=list)
     counts: Counters | None = None
+    savepoint: str | None = None
 
     def __post_init__(self) -> None:
         self.states = self.states or [MemoryCell() for _ in range(self.shards)]
         logs = {name: InputLog(reader(self.root, one)) for name, one in self.admission.inputs.items()}
         self._admission = Admission(self.admission, logs, self.pacing)
-        ranges = tuple(shard_range(shard, self.shards) for shard in range(self.shards))
+        if self.offset is None and self.savepoint is not None:
+            self.offset = Savepoint.read(Path(self.savepoint)).offset
         self._config = OperatorConfig(
-            self.root, self.admission.inputs, self.operator, ranges, uuid.uuid4().hex
+            self.root,
+            self.admission.inputs,
+            self.operator,
+            tuple(shard_range(shard, self.shards) for shard in range(self.shards)),
+            uuid.uuid4().hex,
+            savepoint=self.savepoint,
         )
 
     def initial(self, now: int) -> OperatorOffset:
@@ -90,6 +101,24 @@ class LocalOperator:
             return admitted, None
         self.offset = admitted.offset
         return admitted, self.step(before, admitted.offset)
+
+    def save(self, path: Path) -> None:
+        """Write a savepoint of what has been done."""
+        assert self.offset is not None
+        saved = []
+        for hashes, cell in zip(self._config.ranges, self.states, strict=True):
+            stored = cell.get()
+            assert stored is not None
+            _, epoch, state = unpack_state(stored)
+            saved.append(SavedShard(hashes, epoch, state))
+        Savepoint.of("", 0, self.offset, saved).write(path)
+
+    def rescaled(self, shards: int, path: Path) -> LocalOperator:
+        """Go on with other shards, from a savepoint that is written to a path."""
+        if not any(cell.get() for cell in self.states):
+            return replace(self, shards=shards, states=[])  # no step since the last savepoint, if any
+        self.save(path)
+        return replace(self, shards=shards, states=[], savepoint=str(path))
 
     def needed(self, name: str) -> int:
         """The lowest commit of an input that the operator still needs: to go on, or to be opened again."""

@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -59,6 +60,7 @@ class RandomJoin:
     types: tuple[JoinType, ...] = tuple(JoinType)
     waits: bool = False
     """Whether rows without a match wait by the wall clock, and some joins consume right rows."""
+    rescales: int = 0
     emitted: list[Pair] = field(default_factory=list)
     counts: Counters = field(default_factory=Counters)
     lost: dict[str, Counter[int]] = field(default_factory=lambda: {side.value: Counter() for side in Side})
@@ -142,10 +144,13 @@ class RandomJoin:
 
     def restart(self) -> None:
         """Go on in another process: only offset and state are left."""
-        old = self._local
-        self._local = LocalOperator(
-            old.root, old.admission, old.operator, old.shards, offset=old.offset, states=old.states
-        )
+        self._local = replace(self._local, counts=None)
+
+    def rescale(self, shards: int) -> None:
+        """Go on with other shards, in another process."""
+        self.rescales += 1
+        path = Path(self._local.root) / f"savepoint-{self.rescales}"
+        self._local = self._local.rescaled(shards, path)
 
     def run(self, now: int, *, draining: bool = False) -> None:
         """Take what there is, until nothing is left to do."""
@@ -165,7 +170,7 @@ class RandomJoin:
     def live(self, restarts: float = 0.1) -> None:
         """Publish rows as they arrive, second by second, then drain."""
         end = 0
-        for now, arrived in self._ticks():
+        for now, arrived in self.ticks():
             for side in Side:
                 self.publish(side, arrived[side], now)
             self.run(now)
@@ -174,7 +179,7 @@ class RandomJoin:
             end = now
         self.run(end + 1, draining=True)
 
-    def _ticks(self) -> Iterator[tuple[int, dict[Side, list[Row]]]]:
+    def ticks(self) -> Iterator[tuple[int, dict[Side, list[Row]]]]:
         """What arrives, every few seconds; long silences of both sides are skipped."""
         waiting = {side: list(self.rows[side]) for side in Side}
         now = 0

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from braid.core.columns import HASH, KEY, TIME
+from braid.core.hashes import ALL_HASHES
 from braid.core.positions import Position
 from braid.core.side import Side
 from braid.core.times import MIN_TIME
@@ -12,7 +13,6 @@ from braid.kernels.join.spec import JoinSpec, JoinType, OutputColumn
 from braid.kernels.step import Output, Step
 from braid.log import Log
 from braid.log.category import Category
-from braid.log.layout import ALL_HASHES
 
 SCHEMA = pa.schema([(HASH, pa.int64()), (TIME, pa.int64()), (f"{KEY}0", pa.int64())])
 

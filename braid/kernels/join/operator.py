@@ -10,6 +10,7 @@ import pyarrow as pa
 from braid.core.columns import HASH, LIVE, TIME
 from braid.core.side import Side
 from braid.kernels.blocks import BlockSource
+from braid.kernels.join.buffer import GONE
 from braid.kernels.join.emit import output_schema
 from braid.kernels.join.kernel import open_join
 from braid.kernels.join.spec import AnySpec
@@ -41,6 +42,11 @@ class JoinOperator:
     def whole(self) -> str | None:
         """The side that every shard reads whole."""
         return self.broadcast
+
+    @property
+    def gone(self) -> int:
+        """Rows that are decided."""
+        return GONE
 
     def columns(self, name: str) -> tuple[str, ...]:
         """Hash, time, and what the join reads of a side."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from braid.core.hashes import HashRange
 from braid.log.layout import shard_range
-
-HashRange = tuple[int, int]
-"""Lowest and highest hash, both inclusive."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import uuid
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -51,7 +53,7 @@ class Running:
         self.category = home.log().create("in", SCHEMA, shards=2, time_columns=(TIME,))
         self._admission = AdmissionConfig({INPUT: "in"}, None, AppConfig(), disorder={INPUT: disorder})
         self._operator = Deduplicate(2, within, ("id",))
-        self._home, self._shards = home, shards
+        self._home = home
         self._local = LocalOperator(home.log_root, self._admission, self._operator, shards)
         self.emitted: list[int] = []
         self.pending = 0
@@ -64,15 +66,12 @@ class Running:
         table = pa.table([hash_rows(keys[:1]), times, *keys, ids], schema=SCHEMA)
         self.category.append(table, chunk_rows=5)
 
-    def restart(self) -> None:
-        self._local = LocalOperator(
-            self._home.log_root,
-            self._admission,
-            self._operator,
-            self._shards,
-            offset=self._local.offset,
-            states=self._local.states,
-        )
+    def restart(self, shards: int | None = None) -> None:
+        """Go on in another process, with other shards if any are given."""
+        if shards is None:
+            self._local = replace(self._local)
+        else:
+            self._local = self._local.rescaled(shards, self._home.root / f"savepoint-{uuid.uuid4().hex}")
 
     def run(self, *, draining: bool = False) -> None:
         while (step := self._local.advance(0, Facts(draining=draining))[1]) is not None:
@@ -106,7 +105,7 @@ def test_of_rows_within_the_window_the_first_stays(
         rows += fresh
         running.append(fresh)
         if rng.random() < 0.5:
-            running.restart()
+            running.restart(rng.choice((None, 1, 2, 3, 4)))
         running.run()
     running.run(draining=True)
     # Of rows at the same time any may stay; how many do is certain.
