@@ -2,8 +2,8 @@
 
 Programs: `compile_text`, `compile_file`, `load_plan`, `explain`, `diff`. Nothing of these runs anything.
 Applications: `run` starts one and gives its `Application`; `status` shows those of a home, `running_plan`
-what one of them runs, and `running_overrides` which options were set at its start; `release` lets others
-write what one of them owns.
+what one of them runs, and `running_overrides` which options were set at its start; `rescale` gives a running
+one other shards, and `release` lets others write what one of them owns.
 Data: `publish`, `publish_file`, `publish_lines` and `Publisher` append records, `read` and `read_batches`
 read rows, `categories` lists.
 Upkeep: `upkeep` looks after the log of a home, `drop_category` and `drop_application` remove for good.
@@ -14,7 +14,7 @@ What is below (`braid.plan`, `braid.spark`, ...) may change without notice.
 
 from typing import TYPE_CHECKING
 
-from braid.api.applications import release, run, running_overrides, running_plan, status
+from braid.api.applications import release, rescale, run, running_overrides, running_plan, status
 from braid.api.data import (
     CategoryInfo,
     Publisher,
@@ -76,6 +76,7 @@ __all__ = [
     "read",
     "read_batches",
     "release",
+    "rescale",
     "run",
     "running_overrides",
     "running_plan",

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
+import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from braid.api.programs import load_plan
-from braid.core.errors import RunError
+from braid.core.errors import ConfigError, RunError
 from braid.engine.ownership import release as release_owned
+from braid.home.control import Rescale, Rescaled
 from braid.home.metrics import MicroBatch
 from braid.home.paths import Home, HomeLike
 from braid.home.status import Status, read_status
+from braid.log.layout import MAX_SHARDS
 from braid.plan.stages.base import Plan
 from braid.spark.last_run import overrides, ran_plan
 
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession  # noqa: TID251  only a name for the type checker
 
     from braid.spark.app import Application
+
+_POLL_SECONDS = 0.1
 
 
 def run(
@@ -97,6 +103,51 @@ def status(home: HomeLike = None) -> list[Status]:
     """What the applications of a home are doing, or did last, with their last metrics."""
     found = [read_status(application) for application in Home.existing(home).applications()]
     return [status for status in found if status is not None]
+
+
+def rescale(
+    application: str,
+    home: HomeLike = None,
+    *,
+    shards: int | None = None,
+    partitions: int | None = None,
+) -> dict[str, float]:
+    """Give the stateful stages of a running application other shards and state partitions.
+
+    Returns for how many seconds each stage that has changed did not take anything in. Rows in flight stay.
+
+    Parameters
+    ----------
+    application, home
+        The application, which some process runs, and its home.
+    shards
+        Into how many ranges of hashes the work is split; by default what its options say.
+    partitions
+        How many of Spark's tasks work on them side by side; by default one per executor.
+    """
+    for name, number in (("shards", shards), ("partitions", partitions)):
+        if number is not None and not 1 <= number <= MAX_SHARDS:
+            raise ConfigError(f"{name} is {number}", hint=f"choose between 1 and {MAX_SHARDS}")
+    running_plan(application, home)
+    found = Home.existing(home).application(application)
+    not_running = RunError(
+        f"application {application!r} is not running",
+        where=str(found.root),
+        hint="start it with `--set shards=N`, and it goes on with so many",
+    )
+    if not found.is_running():
+        raise not_running
+    asked = Rescale(id=uuid.uuid4().hex, shards=shards, partitions=partitions)
+    asked.write(found.rescale_file, durable=False)
+    while (answer := Rescaled.read(found.rescaled_file)) is None or answer.id != asked.id:
+        if not found.is_running():
+            found.rescale_file.unlink(missing_ok=True)
+            raise not_running
+        time.sleep(_POLL_SECONDS)
+    found.rescaled_file.unlink(missing_ok=True)
+    if answer.error is not None:
+        raise RunError(answer.error)
+    return answer.seconds
 
 
 def release(application: str, home: HomeLike = None) -> list[str]:

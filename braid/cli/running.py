@@ -26,6 +26,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(run)
     app.command()(status)
+    app.command()(rescale)
     app.command()(release)
 
 
@@ -146,6 +147,29 @@ def _by_input(stage: StageStatus, words: Callable[[InputStatus], str]) -> str:
     """What there is to say of each input, with its name if there are several."""
     found = {name: text for name, one in stage.inputs.items() if (text := words(one))}
     return "\n".join(f"{name} {text}" if len(stage.inputs) > 1 else text for name, text in found.items())
+
+
+def rescale(
+    application: Annotated[str, typer.Argument(help="A running application.", show_default=False)],
+    home: HomeOption = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(help="Ranges of hashes that the work is split into.", show_default="the option shards"),
+    ] = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option(help="Tasks of Spark that work side by side.", show_default="one per executor"),
+    ] = None,
+) -> None:
+    """Split the joins of a running application otherwise; rows in flight stay, and none comes out twice.
+
+    The next start goes by the option `shards` and by the executors again.
+    """
+    done = api.rescale(application, home, shards=shards, partitions=partitions)
+    for stage, seconds in done.items():
+        typer.echo(f"{stage}: rescaled, paused for {seconds:.1f} s")
+    if not done:
+        typer.echo("nothing to change")
 
 
 def release(

@@ -84,6 +84,8 @@ class RunNeeds:
         if batch <= before.batch or (reader.stateful and counts is None):
             return
         offset = None if start in (None, "None") else json.loads(start)
+        if offset is None and batch > 0:
+            return  # the first one of a generation: those before it have told what is needed
         commits = needed_commits(reader, offset, counts)
         with self._lock:
             self._needs[query] = before.after(batch, commits, written, now)

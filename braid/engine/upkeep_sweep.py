@@ -29,7 +29,13 @@ def sweep_home(home: Home, now: float) -> list[Path]:
 
 def sweep_application(home: AppHome, now: float) -> list[Path]:
     """Remove what failed or killed processes have left in the folder of an application."""
-    records = (home.root, home.root / "control", home.counts_folder.parent, home.counts_folder)
+    records = [
+        home.root,
+        home.root / "control",
+        home.savepoints,
+        home.counts_folder.parent,
+        home.counts_folder,
+    ]
     found = [path for folder in records for path in _entries(folder) if _UNFINISHED.fullmatch(path.name)]
     found += [path for stage in _entries(home.root / "staging") for path in _entries(stage)]
     return _remove(found, now)

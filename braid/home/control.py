@@ -8,9 +8,19 @@ from pydantic import Field
 
 from braid.home.records import Record
 
+ANEW = (
+    "start anew: remove the application with its categories (`braid drop app`) and the tables that it has "
+    "written, and run it again over its inputs"
+)
+"""What is left to do where a checkpoint, or a record that belongs to it, cannot be had back."""
 
-class StateLayout(Record):
-    """How the state of a stage is cut.
+
+class Generation(Record):
+    """How the state of a stage is cut, and since when.
+
+    A checkpoint of Spark has a fixed number of state partitions, and states of shards that are cut in one
+    way. Where that is to change, the stage goes on with another checkpoint, from a savepoint: in another
+    generation. Micro-batches are numbered through all of them, and so are commits.
 
     Parameters
     ----------
@@ -18,10 +28,65 @@ class StateLayout(Record):
         Ranges of hashes.
     partitions
         Partitions of Spark's state store that the shards are spread over.
+    number
+        How many generations there were before.
+    first_batch
+        The number of its first micro-batch, which Spark calls 0.
+    savepoint
+        What it began from: a file in the application's folder of savepoints.
     """
 
     shards: int
     partitions: int
+    number: int = 0
+    first_batch: int = 0
+    savepoint: str | None = None
+
+
+class Seal(Record):
+    """Asks the source of a stage for a savepoint after the next micro-batch, and for nothing after that.
+
+    Parameters
+    ----------
+    id
+        By which the savepoint will be known.
+    """
+
+    id: str
+
+
+class Rescale(Record):
+    """Asks a running application for other layouts of its stateful stages.
+
+    Parameters
+    ----------
+    id
+        By which the answer is known.
+    shards, partitions
+        What is wanted; None is what options and executors say.
+    """
+
+    id: str
+    shards: int | None = None
+    partitions: int | None = None
+
+
+class Rescaled(Record):
+    """The answer to `Rescale`.
+
+    Parameters
+    ----------
+    id
+        Of what was asked.
+    seconds
+        For how long each stage that has changed did not take anything in.
+    error
+        Why it could not be done.
+    """
+
+    id: str
+    seconds: dict[str, float] = Field(default_factory=dict)
+    error: str | None = None
 
 
 class SinkStart(Record):

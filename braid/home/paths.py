@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from braid.core.errors import RunError
+from braid.home.control import ANEW, Generation
 from braid.home.locks import take
 from braid.log.layout import check_name
 from braid.log.log import Log
@@ -109,8 +110,31 @@ class AppHome:
         return f"{self.name}.{DEAD_LETTER}"
 
     def checkpoint(self, stage: str) -> Path:
-        """Spark's checkpoint of a stage."""
-        return self.root / "checkpoints" / check_name(stage, "stage")
+        """Spark's checkpoint of a stage: that of its generation."""
+        generation = self.generation(stage)
+        return self.checkpoint_of(stage, 0 if generation is None else generation.number)
+
+    def checkpoint_of(self, stage: str, generation: int) -> Path:
+        """Spark's checkpoint of a generation of a stage."""
+        name = check_name(stage, "stage")
+        return self.root / "checkpoints" / (f"{name}@{generation}" if generation else name)
+
+    def generation(self, stage: str) -> Generation | None:
+        """How the state of a stage is cut; None if it has none, or has never been started."""
+        path = self.control_file(stage, "state")
+        try:
+            return Generation.read(path)
+        except RunError:
+            raise RunError(
+                f"the file that says how the state of stage {stage!r} is cut is damaged",
+                where=str(path),
+                hint=f"restore it from a backup; or {ANEW}",
+            ) from None
+
+    @property
+    def savepoints(self) -> Path:
+        """Savepoints of stages, one file each."""
+        return self.root / "savepoints"
 
     def metrics_file(self, stage: str) -> Path:
         """Metrics of a stage: one JSON line per micro-batch."""
@@ -134,6 +158,16 @@ class AppHome:
     def cadence_file(self) -> Path:
         """How often the stages are to run, as the driver tells their sources."""
         return self.root / "control" / "cadence.json"
+
+    @property
+    def rescale_file(self) -> Path:
+        """Where others ask the running application for another layout."""
+        return self.root / "control" / "rescale.json"
+
+    @property
+    def rescaled_file(self) -> Path:
+        """Where it answers."""
+        return self.root / "control" / "rescaled.json"
 
     def control_file(self, stage: str, what: str) -> Path:
         """A small file by which the driver and a stage's source, in processes of their own, talk."""

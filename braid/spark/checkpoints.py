@@ -13,13 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from braid.core.errors import RunError
+from braid.home.control import ANEW
 from braid.home.files import write_text
 
-ANEW = (
-    "start anew: remove the application with its categories (`braid drop app`) and the tables that it has "
-    "written, and run it again over its inputs"
-)
-"""What is left to do where a checkpoint cannot be had back."""
 RETAINED = 10
 """Micro-batches before the last one that a checkpoint keeps."""
 

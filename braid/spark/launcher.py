@@ -30,11 +30,11 @@ from braid.engine.output_watermarks import OperatorWatermarks, OutputWatermarks,
 from braid.engine.ownership import claim
 from braid.engine.stepper import OperatorConfig
 from braid.eventtime.validity import INVALID_TIME
-from braid.home.control import StateLayout
+from braid.home.control import Generation
 from braid.home.paths import AppHome
 from braid.log.log import Log
 from braid.plan.kinds.slicer import SlicerStage
-from braid.plan.physical.layout import layout
+from braid.plan.physical.layout import Layout, layout
 from braid.plan.physical.operation import Facts
 from braid.plan.physical.slicing import Listed, may_read_whole_files
 from braid.plan.physical.stepping import Stepping
@@ -52,7 +52,7 @@ from braid.spark.blobs import BLOBS, decode
 from braid.spark.driver_slicer import DriverSlicer, is_plain_folder
 from braid.spark.operators.processor import StepProcessor
 from braid.spark.operators.state_keys import state_keys
-from braid.spark.processes.session import activated, interpreted, is_local
+from braid.spark.processes.session import activated, cloned, interpreted, is_local
 from braid.spark.queries import Query
 from braid.spark.resuming import Resuming, writer_name
 from braid.spark.schemas import arrow_schema, spark_schema
@@ -89,6 +89,8 @@ class _Common(TypedDict):
     first_commit: int
     letter_writer: str | None
     metrics: str
+    first_batch: int
+    savepoints: str | None
     read_file: str | None
     buffered_file: str | None
 
@@ -275,6 +277,7 @@ class Launcher:
             direct(stage, category_of(self.plan.application, stage), self.options.chunk_rows)
             if plan.direct
             else None,
+            self._savepoint(stage),
         )
         results = self._steps(stage, plan, config)
         if isinstance(sink, BlocksConfig) and plan.direct:
@@ -284,9 +287,10 @@ class Launcher:
     def _steps(self, stage: Stage, plan: Stepping, config: OperatorConfig) -> DataFrame:
         """What the shards of an operator emit, step by step."""
         source = self._step_source(stage, plan).to_json()
-        session = self.interpreted if plan.direct else self.session
-        references = session.readStream.format(StepSource.name()).option("config", source).load()
+        # A query takes the settings of its session when it starts, and those of other stages may be others.
+        session = cloned(self.interpreted if plan.direct else self.session)
         session.conf.set("spark.sql.shuffle.partitions", plan.layout.partitions)
+        references = session.readStream.format(StepSource.name()).option("config", source).load()
         if plan.layout.partitions == 1:
             # One task has all references: they need no shuffle, and the micro-batch one stage less.
             references = references.coalesce(1)
@@ -326,6 +330,15 @@ class Launcher:
             },
             buffered_file=self._buffered_file(stage, plan),
             cadence_file=self.cadence_file,
+            seal_file=str(self.home.control_file(stage.name, "seal")),
+            savepoint=self._savepoint(stage),
+        )
+
+    def _savepoint(self, stage: Stage) -> str | None:
+        """What the generation of a stage has begun from."""
+        found = self.home.generation(stage.name)
+        return (
+            None if found is None or found.savepoint is None else str(self.home.savepoints / found.savepoint)
         )
 
     def _buffered_file(self, stage: Stage, plan: Stepping) -> str | None:
@@ -337,25 +350,33 @@ class Launcher:
             return False
         return compile_columns(stage.columns, emitted, self.log.open(sink.category).schema) is not None
 
-    def _stepping(self, stage: Stage, facts: Facts) -> Stepping:
-        operation = stage.operation(self.plan, self.options, facts)
+    def _stepping(self, stage: Stage, facts: Facts, options: AppConfig | None = None) -> Stepping:
+        operation = stage.operation(self.plan, options or self.options, facts)
         if not isinstance(operation, Stepping):
             raise ConfigError(f"Spark cannot run stage {stage.name!r}, a {stage.kind}")
         return operation
 
     def _facts(self, stage: Stage) -> Facts:
-        """What an operator's plan depends on: its layout is that of its first start, as its state is.
+        """What an operator's plan depends on: its layout is that of its generation, as its state is.
 
-        Blocks may be sharded otherwise since then: it reads ranges of hashes, whatever they were cut by.
+        Blocks may be sharded otherwise: it reads ranges of hashes, whatever they were cut by.
         """
-        stored = self._resuming.layout(stage)
+        stored = self._resuming.generation(stage)
         if stored is not None:
             return Facts(layout=layout(stored.shards, stored.partitions))
-        facts = Facts(executors=_executors(self.session))
-        first = self._stepping(stage, facts).layout
+        first = self.wanted(stage)
         path = self.home.control_file(stage.name, "state")
-        StateLayout(shards=first.shards, partitions=first.partitions).write(path)
-        return facts
+        Generation(shards=first.shards, partitions=first.partitions).write(path)
+        return Facts(layout=first)
+
+    def wanted(self, stage: Stage, shards: int | None = None, partitions: int | None = None) -> Layout:
+        """How the state of an operator would be cut if it began now: by options and executors, or as asked.
+
+        Some joins have to have a single shard, whatever is asked for.
+        """
+        options = self.options if shards is None else self.options.model_copy(update={"shards": shards})
+        facts = Facts(executors=partitions or _executors(self.session))
+        return self._stepping(stage, facts, options).layout
 
     # -- sinks ------------------------------------------------------------------------------------
 
@@ -380,6 +401,8 @@ class Launcher:
             "first_commit": start.first_commit,
             "letter_writer": start.writer,
             "metrics": str(self.home.counts_folder),
+            "first_batch": self.first_batch(stage.name),
+            "savepoints": str(self.home.savepoints) if stage.stateful else None,
             "read_file": self._read_file(stage),
             "buffered_file": buffered_file,
         }
@@ -407,6 +430,11 @@ class Launcher:
             watermarks=marks,
             order=target.order,
         )
+
+    def first_batch(self, query: str) -> int:
+        """The number of the micro-batch that Spark calls 0."""
+        found = self.home.generation(query)
+        return 0 if found is None else found.first_batch
 
     def _read_file(self, stage: Stage) -> str | None:
         """Where the source of a stage tells how far it reads; None if it is one of Spark's own."""

@@ -7,12 +7,12 @@ what was published. If one is lost, or older than the others, going on would pub
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from braid.core.config import AppConfig
 from braid.core.errors import RunError
-from braid.home.control import SinkStart, StateLayout
+from braid.home.control import ANEW, Generation, SinkStart
 from braid.home.paths import AppHome
 from braid.plan.physical.targets import (
     CategoryTarget,
@@ -23,7 +23,7 @@ from braid.plan.physical.targets import (
     target_of,
 )
 from braid.plan.stages.base import Plan, Stage
-from braid.spark.checkpoints import ANEW, Checkpoint, read_checkpoint
+from braid.spark.checkpoints import Checkpoint, read_checkpoint
 from braid.spark.sinks.lookup_table import last_upsert
 from braid.spark.sinks.table import last_commit
 
@@ -51,24 +51,28 @@ class Resuming:
             if stage.sink.kind.connector.relayed:
                 read_checkpoint(self.home.checkpoint(relay_name(stage)))
             if stage.stateful:
-                self.layout(stage)
+                self.generation(stage)
             self.first_commit(stage)
 
-    def layout(self, stage: Stage) -> StateLayout | None:
+    def generation(self, stage: Stage) -> Generation | None:
         """How the state of a stage is cut; None at its first start."""
-        if self._checkpoint(stage).begun < 0:
+        found, checkpoint = self.home.generation(stage.name), self._checkpoint(stage)
+        if checkpoint.begun < 0:
             return None
-        path = self.home.control_file(stage.name, "state")
-        try:
-            found = StateLayout.read(path)
-        except RunError:
-            found = None
         if found is None:
             raise RunError(
-                f"the file that says how the state of stage {stage.name!r} is cut is missing or damaged",
-                where=str(path),
+                f"the file that says how the state of stage {stage.name!r} is cut is missing",
+                where=str(self.home.control_file(stage.name, "state")),
                 hint=f"restore it from a backup; or {ANEW}",
             )
+        if found.savepoint is not None and checkpoint.done < found.first_batch:
+            path = self.home.savepoints / found.savepoint
+            if not path.exists():
+                raise RunError(
+                    f"the savepoint that stage {stage.name!r} begins from is missing",
+                    where=str(path),
+                    hint=f"restore it from a backup; or {ANEW}",
+                )
         return found
 
     def keep_start(self, stage: Stage) -> SinkStart:
@@ -148,7 +152,13 @@ class Resuming:
         return target_of(self.plan.application, stage, self.options)
 
     def _checkpoint(self, stage: Stage) -> Checkpoint:
-        return read_checkpoint(self.home.checkpoint(stage.name))
+        """The checkpoint of a stage, with micro-batches numbered through all of its generations."""
+        found, generation = (
+            read_checkpoint(self.home.checkpoint(stage.name)),
+            self.home.generation(stage.name),
+        )
+        first = 0 if generation is None else generation.first_batch
+        return replace(found, begun=first + found.begun, done=first + found.done)
 
     def _control(self, stage: Stage) -> Path:
         return self.home.control_file(stage.name, "sink")

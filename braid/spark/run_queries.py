@@ -19,6 +19,7 @@ from braid.home.paths import AppHome
 from braid.plan.dependencies import reads_kept, upstream
 from braid.plan.stages.base import Plan, Stage
 from braid.spark.failures import explained
+from braid.spark.generations import Generations, forget_generations
 from braid.spark.launcher import Launcher
 from braid.spark.supervised import Supervised
 
@@ -58,6 +59,7 @@ class RunQueries:
     own: bool
     stages: dict[str, Supervised] = field(default_factory=dict)
     relays: dict[str, Supervised] = field(default_factory=dict)
+    _rescaling: threading.Lock = field(default_factory=threading.Lock)
 
     def build(self) -> None:
         """Build what reads inputs side by side, then what needs categories and tables of others, in order."""
@@ -71,7 +73,26 @@ class RunQueries:
 
     def start(self) -> None:
         """Start all queries but those that wait for others."""
+        for stage in self.plan.stages:
+            forget_generations(self.home, stage.name)
         self._start([stage for stage in self.plan.stages if not self._waits(stage)])
+
+    def rescale(self, shards: int | None = None, partitions: int | None = None) -> dict[str, float]:
+        """Give stateful stages the layout that they would have if they began now, or the one asked for.
+
+        Returns how many seconds each did not take anything in; nothing of those that have it already.
+        """
+        generations, found = Generations(self.home, self.log, self.stopping), {}
+        with self._rescaling:
+            for stage in self.plan.stages:
+                present = self.home.generation(stage.name) if stage.stateful else None
+                if present is None:
+                    continue
+                wanted = self.launcher.wanted(stage, shards, partitions)
+                if (wanted.shards, wanted.partitions) != (present.shards, present.partitions):
+                    change = partial(generations.change, stage.name, self.stages[stage.name], wanted)
+                    found[stage.name] = spawn(f"rescale {stage.name}", change)
+            return {name: future.result() for name, future in found.items()}
 
     def process_available(self) -> None:
         """Wait until what is there has gone through all stages; raise what a query has failed with."""
@@ -143,7 +164,8 @@ class RunQueries:
         bounded = self.drain and not upstream(self.plan, stage)
         log = self.log.bind(stage=stage.name)
         begin = partial(self.launcher.start, stage, available_now=bounded)
-        self.stages[stage.name] = Supervised(begin, log, self.stopping, bounded=bounded)
+        first = partial(self.launcher.first_batch, stage.name)
+        self.stages[stage.name] = Supervised(begin, log, self.stopping, bounded=bounded, first_batch=first)
         if self.launcher.relayed(stage):
             relay = partial(self.launcher.relay, stage, self.show)
             self.relays[stage.name] = Supervised(relay, log, self.stopping)

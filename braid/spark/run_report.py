@@ -19,8 +19,8 @@ from braid.plan.kinds.slicer import SlicerStage
 from braid.plan.physical.slicing import may_leave_out
 from braid.plan.physical.targets import relay_name
 from braid.plan.stages.base import Plan, Stage
-from braid.spark.queries import Report
 from braid.spark.run_queries import RunQueries
+from braid.spark.supervised import Numbered
 
 _STATUS_SECONDS = 1.0
 """How old the status may be."""
@@ -89,7 +89,7 @@ class RunReport:
             changed = changed or bool(done)
             by_batch = {one.batch: one for one in done}
             for report in reports:
-                self._note_needs(name, report, by_batch.get(report["batchId"]))
+                self._note_needs(name, report, by_batch.get(report.batch))
         for stage in self.plan.stages:
             relay = queries.relays.get(stage.name)
             for report in () if relay is None else relay.progress(expected=False):
@@ -112,11 +112,11 @@ class RunReport:
         self.status.write(self.metrics)
         self.needs.write()
 
-    def _take(self, stage: str, reports: Sequence[Report]) -> list[MicroBatch]:
+    def _take(self, stage: str, reports: Sequence[Numbered]) -> list[MicroBatch]:
         """The micro-batches of a stage that are done."""
         done = self.metrics[stage].take(
-            Progress(one["batchId"], one["timestamp"], one["numInputRows"], one["durationMs"])
-            for one in reports
+            Progress(batch, one["timestamp"], one["numInputRows"], one["durationMs"])
+            for batch, one in reports
         )
         for one in done:
             if self.cadences is not None:
@@ -125,12 +125,13 @@ class RunReport:
                 self.on_progress(one)
         return done
 
-    def _note_needs(self, query: str, progress: Report, done: MicroBatch | None) -> None:
+    def _note_needs(self, query: str, progress: Numbered, done: MicroBatch | None) -> None:
         """Note what a micro-batch, if it was one, has left for the log to keep."""
-        if "addBatch" in progress["durationMs"]:
-            start = progress["sources"][0]["startOffset"]
+        batch, report = progress
+        if "addBatch" in report["durationMs"]:
+            start = report["sources"][0]["startOffset"]
             counts, written = (None, -1) if done is None else (done.counters, done.commit)
-            self.needs.take(query, progress["batchId"], start, counts, time.time(), written)
+            self.needs.take(query, batch, start, counts, time.time(), written)
 
 
 def _metrics(home: AppHome, stage: Stage) -> StageMetrics:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyspark.errors import PySparkException
 
@@ -110,6 +111,13 @@ class Retries:
         self.tries = 0
 
 
+class Numbered(NamedTuple):
+    """A micro-batch, by its number in all generations, and what Spark tells of it."""
+
+    batch: int
+    report: Report
+
+
 class Supervised:
     """One stage's query, whichever that is at the moment; a new one goes on from the same checkpoint.
 
@@ -125,6 +133,8 @@ class Supervised:
         Seconds, of any origin.
     bounded
         Whether the query is to end by itself.
+    first_batch
+        The number of what the query, when it is started, calls micro-batch 0.
     """
 
     def __init__(
@@ -135,12 +145,15 @@ class Supervised:
         clock: Callable[[], float] = time.monotonic,
         *,
         bounded: bool = False,
+        first_batch: Callable[[], int] = lambda: 0,
     ) -> None:
         self._start = start
         self._log = log
         self._stopping = stopping
         self._clock = clock
         self._may_end = bounded
+        self._first_batch = first_batch
+        self._first = 0
         self._retries = Retries(clock)
         self._reached = -1
         self._due: float | None = None
@@ -165,11 +178,27 @@ class Supervised:
         self._may_end = True
         self.query.stop()
 
-    def progress(self, *, expected: bool) -> Sequence[Report]:
+    def switch(self, change: Callable[[], None]) -> None:
+        """End the query, change what the next one starts from, and start it, even if changing has failed."""
+        with self._lock:
+            self._may_end = True
+            self.query.stop()
+            try:
+                change()
+            finally:
+                self._told = self._reached = -1
+                self._begin()
+                self._may_end = False
+
+    def progress(self, *, expected: bool) -> Sequence[Numbered]:
         """What Spark tells of the last micro-batches; nothing if it has told that before.
 
         Asking costs some milliseconds: unless something is `expected`, that is done once a second.
         """
+        with self._lock:
+            return [Numbered(self._first + one["batchId"], one) for one in self._progress(expected)]
+
+    def _progress(self, expected: bool) -> Sequence[Report]:
         now = self._clock()
         if not expected and now - self._asked < _ASK_SECONDS:
             return []
@@ -230,7 +259,8 @@ class Supervised:
             query = self.query
             try:
                 call(query)
-                return
+                if self.query is query:
+                    return
             except PySparkException as error:
                 while self.query is query:
                     failure = self.failure()
@@ -245,6 +275,7 @@ class Supervised:
         """Start the query; what it has failed with for good."""
         self._due = None
         try:
+            self._first = self._first_batch()
             self.query = self._start()
         except PySparkException as error:
             return self._take(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 from braid import api
 from braid.api.data import publish
 from braid.cli.main import app
+from braid.home.control import Rescale, Rescaled
 from braid.home.files import write_json
 from braid.home.paths import Home
 from braid.plan.serialise import plan_to_json
@@ -59,3 +61,47 @@ def test_a_refused_update_touches_nothing(
     assert "Traceback" not in found.stderr
     assert contents(home) == before
     assert not home.application("sample_app").is_running()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what", "hint"),
+    [
+        (["sample_app", "--shards", "4"], "application 'sample_app' is not running", "--set shards=N"),
+        (["other_app"], "application 'other_app' has not run here", "sample_app"),
+        (["sample_app", "--partitions", "0"], "partitions is 0", "between 1 and 4096"),
+    ],
+)
+def test_what_cannot_be_rescaled(home: Home, arguments: list[str], what: str, hint: str) -> None:
+    before = contents(home)
+    found = CliRunner().invoke(app, ["rescale", *arguments, "--home", str(home.root)])
+    assert found.exit_code == 1
+    assert what in found.stderr
+    assert hint in found.stderr
+    assert contents(home) == before
+
+
+def test_a_running_application_is_asked_for_other_shards(home: Home) -> None:
+    """The application, which is played by a thread here, answers what it was asked."""
+    application, ended = home.application("sample_app"), threading.Event()
+
+    def answer() -> None:
+        with application.running():
+            held.set()
+            while (asked := Rescale.read(application.rescale_file)) is None and not ended.wait(0.01):
+                continue
+            assert asked is not None
+            assert (asked.shards, asked.partitions) == (4, None)
+            Rescaled(id=asked.id, seconds={"joined": 1.25}).write(application.rescaled_file)
+            ended.wait(60)
+
+    held = threading.Event()
+    thread = threading.Thread(target=answer)
+    thread.start()
+    try:
+        assert held.wait(10)
+        found = CliRunner().invoke(app, ["rescale", "sample_app", "--shards", "4", "--home", str(home.root)])
+    finally:
+        ended.set()
+        thread.join(10)
+    assert (found.exit_code, found.stdout) == (0, "joined: rescaled, paused for 1.2 s\n")
+    assert not application.rescaled_file.exists()

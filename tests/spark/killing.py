@@ -1,6 +1,7 @@
-"""Kill a running application again and again while input keeps arriving, then drain it and ask DuckDB.
+"""Kill and rescale a running application again and again while input keeps arriving, then ask DuckDB.
 
-Run as a script: `python -m tests.spark.killing --kills 30 --seed 1 [--victim NAME]`.
+Run as a script: `python -m tests.spark.killing --kills 30 --rescales 20 --seed 1 [--victim NAME]`. Then half
+of the kills come while the application is being rescaled.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +27,7 @@ import pyarrow.parquet as pq
 
 from braid import api
 from braid.api.data import publish
+from braid.home.control import Rescale
 from braid.home.paths import Home
 from braid.stores.lookup import LookupStore
 from tests.spark.oracle import START, differences, read
@@ -229,10 +232,19 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 def progress(home: Home) -> int:
     """Micro-batches that all stages have finished, as their checkpoints tell; Spark removes old records."""
     last: dict[str, int] = {}
-    for path in (home.root / "apps" / "killed" / "checkpoints").glob("*/commits/[0-9]*"):
-        stage = path.parent.parent.name
-        last[stage] = max(last.get(stage, 0), int(path.stem) + 1)
+    application = home.application("killed")
+    for path in (application.root / "checkpoints").glob("*/commits/[0-9]*"):
+        stage = path.parent.parent.name.partition("@")[0]
+        generation = application.generation(stage)
+        first = 0 if generation is None else generation.first_batch
+        last[stage] = max(last.get(stage, 0), first + int(path.stem) + 1)
     return sum(last.values())
+
+
+def layout(rng: random.Random) -> tuple[int, int]:
+    """Shards and state partitions."""
+    partitions = rng.choice([1, 1, 2, 4])
+    return max(partitions, rng.choice([1, 2, 3, 5, 8])), partitions
 
 
 class Trial:
@@ -264,15 +276,41 @@ class Trial:
         self._feed.second()
         self._feed.start()
 
-    def kill(self) -> int:
-        """Start the application and kill it; returns how many micro-batches were done meanwhile."""
+    def kill(self, *, rescaling: bool = False) -> int:
+        """Start the application and kill it; returns how many micro-batches were done meanwhile.
+
+        When it starts, it rescales to what its program says, unless the last run has left it like that.
+        """
         before, started = progress(self._home), time.monotonic()
         process = launch(self._home, self._program)
         try:
             self._reach(before, started, process)
+            if rescaling:
+                shards, partitions = layout(self._rng)
+                asked = Rescale(id="killed", shards=shards, partitions=partitions)
+                asked.write(self._home.application("killed").rescale_file)
+                time.sleep(self._rng.random() * 3)
         finally:
             kill_group(process)
         return progress(self._home) - before
+
+    def rescale(self, times: int, seconds: float) -> list[float]:
+        """Start the application, rescale it, and stop it; returns for how long a stage paused each time."""
+        pauses = []
+        process = launch(self._home, self._program)
+        try:
+            self._reach(progress(self._home), time.monotonic(), process)
+            for _ in range(times):
+                shards, partitions = layout(self._rng)
+                done = api.rescale("killed", self._home, shards=shards, partitions=partitions)
+                pauses += list(done.values())[:1]
+                print(f"{shards} shards, {partitions} partitions: {done}", flush=True)
+                time.sleep(self._rng.random() * seconds)
+            process.send_signal(signal.SIGINT)
+            process.wait(WAIT)
+        finally:
+            kill_group(process)
+        return pauses
 
     def _reach(self, before: int, started: float, process: subprocess.Popen[bytes]) -> None:
         """Wait for a moment of the life cycle: some micro-batches into the run, then anywhere within one."""
@@ -345,17 +383,20 @@ def rows_of(home: Home, category: str) -> int:
     return sum(log.commit(number).rows for number in range(log.first, log.latest() + 1))
 
 
-def run(kills: int, seed: int, victim: str = "interval") -> dict[str, list[object]]:
-    """Kill at seeded moments, drain, and return what differs from DuckDB per table."""
+def run(kills: int, rescales: int, seed: int, victim: str = "interval") -> dict[str, list[object]]:
+    """Kill and rescale at seeded moments, drain, and return what differs from DuckDB per table."""
     with tempfile.TemporaryDirectory(prefix="braid-kill-") as folder:
         trial = Trial(Path(folder), seed, victim)
         for number in range(kills):
             started = time.monotonic()
-            done = trial.kill()
+            done = trial.kill(rescaling=rescales > 0 and number % 2 == 1)
             print(
                 f"kill {number + 1}: after {done} micro-batches, {time.monotonic() - started:.1f} s",
                 flush=True,
             )
+        if rescales:
+            pauses = trial.rescale(rescales, seconds=5)
+            print(f"pauses: median {median(pauses):.2f} s, longest {max(pauses):.2f} s", flush=True)
         trial.drain(3600)
         return trial.differences()
 
@@ -364,11 +405,12 @@ def main() -> None:
     """Run as a script; the exit code says whether anything was lost or doubled."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--rescales", type=int, default=0)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--victim", choices=VICTIMS, default="interval")
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}, {arguments.victim}")
-    found = run(arguments.kills, arguments.seed, arguments.victim)
+    found = run(arguments.kills, arguments.rescales, arguments.seed, arguments.victim)
     print(json.dumps({name: len(rows) for name, rows in found.items()}))
     sys.exit(1 if any(found.values()) else 0)
 

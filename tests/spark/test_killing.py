@@ -21,7 +21,11 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
 
 @pytest.mark.parametrize("number", range(3))
 def test_an_application_is_killed(trial: Trial, number: int) -> None:
-    assert trial.kill() >= 0
+    assert trial.kill(rescaling=number == 1) >= 0
+
+
+def test_an_application_is_rescaled(trial: Trial) -> None:
+    assert trial.rescale(3, seconds=2)
 
 
 def test_killed_applications_lose_and_repeat_nothing(trial: Trial) -> None:

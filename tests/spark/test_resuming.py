@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import tarfile
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pytest
 from braid import api
 from braid.core.config import parse_options
 from braid.core.errors import RunError
-from braid.home.control import SinkStart, StateLayout
+from braid.home.control import Generation, SinkStart
 from braid.home.paths import AppHome, Home
 from braid.log.records import FileEntry
 from braid.log.writer import write_file
@@ -90,7 +91,7 @@ def publish(app: AppHome, stage: Stage, commits: int) -> None:
 def started(app: AppHome, stage: Stage, first: int = 0) -> None:
     SinkStart(target=stage.sink.name, first_commit=first).write(app.control_file(stage.name, "sink"))
     if stage.stateful:
-        StateLayout(shards=2, partitions=1).write(app.control_file(stage.name, "state"))
+        Generation(shards=2, partitions=1).write(app.control_file(stage.name, "state"))
 
 
 def of_kinds(plan: Plan) -> dict[str, Stage]:
@@ -150,7 +151,7 @@ def test_a_category_that_others_wrote_before_is_continued(app: AppHome, plan: Pl
     # Killed before anything was done, and somebody wrote once more: nothing is lost by that.
     assert go_on.first_commit(stage) == 3
     batches(app, stage.name, 0, -1)
-    StateLayout(shards=2, partitions=1).write(app.control_file(stage.name, "state"))
+    Generation(shards=2, partitions=1).write(app.control_file(stage.name, "state"))
     assert go_on.first_commit(stage) == 3
     category.append(pa.table({"x": [3]}))
     batches(app, stage.name, 0, 0)
@@ -196,16 +197,33 @@ def test_a_lost_file_of_how_state_is_cut(app: AppHome, plan: Plan) -> None:
     stage = of_kinds(plan)["join"]
     started(app, stage)
     path = app.control_file(stage.name, "state")
-    path.write_text("{}")
     go_on = resuming(app, plan)
-    assert go_on.layout(stage) is None
+    assert go_on.generation(stage) is None
     batches(app, stage.name, 0, -1)
-    for lose in (lambda: None, path.unlink):
-        lose()
-        with pytest.raises(
-            RunError, match=rf"{re.escape(str(path))}: .* missing or damaged\n  hint: restore"
-        ):
+    damage = {"damaged": partial(path.write_text, "{}"), "missing": path.unlink}
+    for what, do in damage.items():
+        do()
+        with pytest.raises(RunError, match=rf"{re.escape(str(path))}: .* is {what}\n  hint: restore"):
             go_on.check()
+
+
+def test_micro_batches_are_numbered_through_generations(app: AppHome, plan: Plan) -> None:
+    stage, go_on = of_kinds(plan)["join"], resuming(app, plan)
+    started(app, stage)
+    saved = Generation(shards=3, partitions=2, number=2, first_batch=7, savepoint="one.json")
+    saved.write(app.control_file(stage.name, "state"))
+    savepoint = app.savepoints / "one.json"
+    with pytest.raises(RunError, match=rf"{re.escape(str(savepoint))}: .* begins from is missing"):
+        go_on.generation(stage)
+    savepoint.parent.mkdir()
+    savepoint.touch()
+    assert go_on.generation(stage) == saved
+    batches(app, stage.name, 4, 3)
+    assert app.checkpoint(stage.name).name == f"{stage.name}@2"
+    found = go_on._checkpoint(stage)
+    assert (found.begun, found.done) == (11, 10)
+    savepoint.unlink()
+    assert go_on.generation(stage) == saved
 
 
 @pytest.mark.parametrize(

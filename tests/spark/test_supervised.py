@@ -225,7 +225,7 @@ def test_all_is_asked_for_only_when_a_micro_batch_was_missed() -> None:
         for number, phases in added:
             at = str(len(query.recentProgress))
             query.recentProgress.append({"batchId": number, "timestamp": at, "durationMs": phases})
-        return [one["batchId"] for one in found.progress(expected=True)]
+        return [one.batch for one in found.progress(expected=True)]
 
     query.recentProgress.clear()
     assert told((0, done)) == [0]
@@ -235,3 +235,30 @@ def test_all_is_asked_for_only_when_a_micro_batch_was_missed() -> None:
     assert told((4, done)) == [4]
     assert told((5, done), (6, waited)) == [0, 1, 2, 3, 4, 4, 5, 6]
     assert told((6, done)) == [6]
+
+
+def test_another_query_takes_over_and_micro_batches_are_numbered_on() -> None:
+    done = {"addBatch": 5}
+    queries = [Query(None, isActive=True), Query(PASSING), Query(None, isActive=True)]
+    firsts = iter([0, 7, 7])
+    steps: list[str] = []
+    left = iter(queries)
+    found = Supervised(
+        lambda: next(left),
+        structlog.get_logger(),
+        threading.Event(),
+        Clock(),
+        first_batch=lambda: next(firsts),
+    )
+    queries[0].stop = lambda: steps.append("stop")  # type: ignore[attr-defined]
+    found.switch(lambda: steps.append("change"))
+    assert steps == ["stop", "change"]
+    assert found.query is queries[1]
+    assert found.failure() is None  # it has failed in passing, and is started once more
+    assert found.query is queries[2]
+    queries[2].recentProgress[:] = [{"batchId": 0, "timestamp": "1", "durationMs": done}]
+    assert [one.batch for one in found.progress(expected=True)] == [7]
+    queries[2].isActive = False
+    ended = found.failure()
+    assert ended is not None
+    assert ENDED in str(ended)

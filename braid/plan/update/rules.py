@@ -46,7 +46,7 @@ UPDATE_RULES: dict[str, UpdateRule] = {
     ),
     "option.changed": UpdateRule(Verdict.KEPT, "options take effect at the restart"),
     "shards.changed": UpdateRule(
-        Verdict.KEPT, "blocks are sorted by hash, so any other sharding of them is a binary search away"
+        Verdict.KEPT, "joins go on with other shards, from a savepoint: blocks are sorted by hash"
     ),
     "stream_time.changed": UpdateRule(
         Verdict.KEPT, "stream time stays where it is, and the new estimator moves it from there"

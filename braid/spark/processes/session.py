@@ -154,6 +154,11 @@ def interpreted(session: SparkSession) -> SparkSession:
     return other
 
 
+def cloned(session: SparkSession) -> SparkSession:
+    """A session with the settings, sources and sinks that another one has at this moment."""
+    return SparkSession(session.sparkContext, session._jsparkSession.cloneSession())
+
+
 @contextmanager
 def activated(session: SparkSession) -> Iterator[None]:
     """Make a session the active one of this thread: Spark finds the sinks that it knows only through that."""

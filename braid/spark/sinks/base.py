@@ -18,6 +18,8 @@ from braid.core.counters import Counters, merge
 from braid.core.errors import RunError
 from braid.engine import dead_letters
 from braid.engine.notes import Notes
+from braid.engine.offsets import OperatorOffset
+from braid.engine.savepoints import SavedShard, Savepoint, savepoint_name
 from braid.home.buffered import write_buffered
 from braid.home.control import ReadUpTo
 from braid.home.counted import Counted
@@ -39,8 +41,12 @@ class SinkConfig:
         Category for letters.
     first_commit
         Commit that micro-batch 0 writes: a target may hold commits of an earlier checkpoint.
+    first_batch
+        What Spark calls micro-batch 0: there may be earlier generations.
     metrics
         Folder for what each micro-batch has counted.
+    savepoints
+        Folder for savepoints; None if the stage has no state.
     read_file
         Where the source says how far the micro-batch reads, and how many rows that are; None if Spark's own
         sources are read.
@@ -57,6 +63,8 @@ class SinkConfig:
     dead_letter: str
     first_commit: int
     metrics: str
+    first_batch: int = 0
+    savepoints: str | None = None
     read_file: str | None = None
     letter_writer: str | None = None
     buffered_file: str | None = None
@@ -77,11 +85,12 @@ Config = TypeVar("Config", bound=SinkConfig)
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task has stored, as JSON of its files and its letters, and what it has counted."""
+    """What a task has stored, as JSON of its files and its letters, has counted, and was handed of states."""
 
     stored: list[str]
     letters: str | None
     counts: Counters
+    states: list[str]
 
 
 class NotedWriter(DataSourceStreamArrowWriter, Generic[Config]):
@@ -121,13 +130,15 @@ class NotedWriter(DataSourceStreamArrowWriter, Generic[Config]):
         else:
             counts.rows_in = notes.rows
         counts.task_ms = [round((time.perf_counter() - started) * 1000)]
-        return Written([*stored, *notes.files], letters, counts)
+        return Written([*stored, *notes.files], letters, counts, notes.states)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Publish a micro-batch: letters, rows, metrics. A replay finds what is there and adds nothing."""
         config = self._config
         tasks = [message for message in messages if isinstance(message, Written)]
-        commit = config.first_commit + batchId
+        batch = config.first_batch + batchId
+        commit = config.first_commit + batch
+        self._save([SavedShard.from_json(text) for task in tasks for text in task.states], batch)
         entries = [FileEntry.from_json(task.letters) for task in tasks if task.letters]
         if entries:
             writer = config.letter_writer or config.stage
@@ -137,7 +148,17 @@ class NotedWriter(DataSourceStreamArrowWriter, Generic[Config]):
         self.publish([text for task in tasks for text in task.stored], commit, counts)
         if config.buffered_file is not None:
             write_buffered(Path(config.buffered_file), counts.pending)
-        Counted(batchId, commit, time.time(), counts).write(Path(config.metrics), config.stage)
+        Counted(batch, commit, time.time(), counts).write(Path(config.metrics), config.stage)
+
+    def _save(self, shards: Sequence[SavedShard], batch: int) -> None:
+        """Write the savepoint that shards have handed their states over for, if they have."""
+        if not shards:
+            return
+        config, offset = self._config, OperatorOffset.from_json(self.read_up_to().offset)
+        assert config.savepoints is not None
+        assert offset.sealed is not None
+        saved = Savepoint.of(config.stage, batch, offset, shards)
+        saved.write(Path(config.savepoints) / savepoint_name(config.stage, offset.sealed))
 
     def read_up_to(self) -> ReadUpTo:
         """What the source has said of this micro-batch."""

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from braid.core.errors import RunError
 from braid.core.times import DAY, HOUR
+from braid.home.control import ANEW
 from braid.home.files import write_text
-from braid.spark.checkpoints import ANEW
 from braid.spark.paths import escaped, unescaped
 
 INTERVAL = 10

@@ -22,8 +22,9 @@ from braid.engine.admission import Admission, AdmissionConfig, Admitted, Facts
 from braid.engine.cadence import Due
 from braid.engine.inputs import InputLog
 from braid.engine.offsets import OperatorOffset
+from braid.engine.savepoints import Savepoint
 from braid.home.buffered import read_buffered
-from braid.home.control import ReadUpTo
+from braid.home.control import ReadUpTo, Seal
 from braid.home.pacing import Pacing
 from braid.log.shared import reader
 from braid.spark.sources.waiting import Waiting
@@ -57,6 +58,10 @@ class StepSourceConfig:
         Where the sink says how many rows the operator buffers, if that has a limit.
     cadence_file
         Where the driver says how often to run, if it does.
+    seal_file
+        Where the driver asks for a savepoint.
+    savepoint
+        Path of the savepoint to begin from; None to begin with the oldest chunks.
     """
 
     root: str
@@ -68,6 +73,8 @@ class StepSourceConfig:
     held_files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     buffered_file: str | None = None
     cadence_file: str | None = None
+    seal_file: str | None = None
+    savepoint: str | None = None
 
     def to_json(self) -> str:
         """The configuration as text."""
@@ -131,7 +138,9 @@ class StepReader(DataSourceStreamReader):
         return StepReader, (self._config,)
 
     def initialOffset(self) -> dict[str, Json]:  # noqa: N802
-        """Before the oldest chunks that are left."""
+        """Where the savepoint was made, or before the oldest chunks that are left."""
+        if self._config.savepoint is not None:
+            return Savepoint.read(Path(self._config.savepoint)).offset.to_json()
         return self._admission.initial(self._clock()).to_json()
 
     def latestOffset(self, start: dict[str, Json], limit: ReadLimit) -> dict[str, Json]:  # noqa: N802
@@ -140,6 +149,10 @@ class StepReader(DataSourceStreamReader):
         if not at_once and self._waiting.operator(self._fresh) is Due.LATER:
             return start
         before = OperatorOffset.from_json(start)
+        seal = self._seal()
+        if seal is not None:
+            # One micro-batch that hands the states over, and none after it.
+            return start if before.sealed == seal.id else before.again(seal.id).to_json()
         admitted = self._admission.next(before, self._clock(), self._facts())
         if admitted is None:
             self._warm = True  # drained: what comes next is waited for
@@ -183,8 +196,14 @@ class StepReader(DataSourceStreamReader):
         )
 
     def _fresh(self) -> list[bool]:
-        """Of which inputs there is something that has not been looked at."""
+        """Of which inputs there is something that has not been looked at; of all, if a savepoint is due."""
+        if self._seal() is not None:
+            return [True] * len(self._logs)
         return [log.grown() for log in self._logs]
+
+    def _seal(self) -> Seal | None:
+        """What the driver asks for."""
+        return None if self._config.seal_file is None else Seal.read(Path(self._config.seal_file))
 
     def _facts(self) -> Facts:
         """What the driver and the sinks have told."""

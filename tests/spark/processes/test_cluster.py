@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from braid.home.control import StateLayout
+from braid.home.control import Generation
 from braid.home.paths import Home
 from tests.spark.oracle import Case, differences, generate, publish, read
 
@@ -188,8 +188,8 @@ def test_executors_without_packages_join_as_duckdb_does(cluster: Cluster, home: 
     executors = sorted(cluster.work.glob("app-*/[0-9]*"))
     assert len(executors) == 2
     assert all((folder / "braid-packages" / "numpy").is_dir() for folder in executors)
-    layout = StateLayout.read(home.application("clustered").control_file("j", "state"))
-    assert layout == StateLayout(shards=3, partitions=2)
+    layout = Generation.read(home.application("clustered").control_file("j", "state"))
+    assert layout == Generation(shards=3, partitions=2)
 
 
 def test_a_python_that_executors_lack_is_named(cluster: Cluster, home: Home, tmp_path: Path) -> None:
