@@ -147,7 +147,7 @@ def test_damaged_control_files_are_named_or_mended(spark: object, home: Home) ->
         until(lambda: any("damaged" in why for why in running.paused))
         feed(home, 50, 100)
         running.process_available()
-    for what, words in (("sink", "not JSON"), ("state", "missing or damaged")):
+    for what, words in (("sink", "not JSON"), ("state", "is damaged")):
         path = app.control_file(stage, what)
         good = path.read_text()
         path.write_text("{")
