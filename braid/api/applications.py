@@ -135,14 +135,18 @@ def rescale(
         where=str(found.root),
         hint="start it with `--set shards=N`, and it goes on with so many",
     )
-    if not found.is_running():
-        raise not_running
     asked = Rescale(id=uuid.uuid4().hex, shards=shards, partitions=partitions)
-    asked.write(found.rescale_file, durable=False)
-    while (answer := Rescaled.read(found.rescaled_file)) is None or answer.id != asked.id:
+    while True:
+        there = found.rescale_file.exists()
+        answer = Rescaled.read(found.rescaled_file)
+        if answer is not None and answer.id == asked.id:
+            break
         if not found.is_running():
             found.rescale_file.unlink(missing_ok=True)
             raise not_running
+        if not there:
+            # An application that starts removes what was asked of the one before.
+            asked.write(found.rescale_file, durable=False)
         time.sleep(_POLL_SECONDS)
     found.rescaled_file.unlink(missing_ok=True)
     if answer.error is not None:

@@ -91,6 +91,10 @@ def test_a_running_application_is_asked_for_other_shards(home: Home) -> None:
                 continue
             assert asked is not None
             assert (asked.shards, asked.partitions) == (4, None)
+            application.rescale_file.unlink()  # as a start does, which may come after the question
+            while (asked := Rescale.read(application.rescale_file)) is None and not ended.wait(0.01):
+                continue
+            assert asked is not None
             Rescaled(id=asked.id, seconds={"joined": 1.25}).write(application.rescaled_file)
             ended.wait(60)
 
