@@ -240,10 +240,11 @@ class Stepper:
     def _keep(self, shard: int, cached: _Cached) -> None:
         """Put a shard into the cache, and let those of runs of the same query go that have ended."""
         run = self._config.run
-        for other, one in list(_cache.items()):
+        # Threads that step operators of their own share the cache: none may see it change.
+        for other, one in _cache.copy().items():
             old = one.used < cached.used - OTHER_RUN_SECONDS
             if other[0] != run and one.query == cached.query and old:
-                del _cache[other]
+                _cache.pop(other, None)
         _cache[run, shard] = cached
 
     def _look_ahead(self, text: str, step: Step) -> None:
@@ -253,10 +254,13 @@ class Stepper:
         """
         if step.size < LOOK_AHEAD_BLOCKS:
             return
-        for other in [other for other, begun in _begun.items() if begun.step != text]:
-            _begun.pop(other).done.cancel()
+        for other, begun in _begun.copy().items():
+            if begun.step != text and _begun.pop(other, None) is not None:
+                begun.done.cancel()
         waiting = [
-            other for other, cached in _cache.items() if other[0] == self._config.run and cached.step != text
+            other
+            for other, cached in _cache.copy().items()
+            if other[0] == self._config.run and cached.step != text
         ]
         for other in waiting[: LOOK_AHEAD - len(_begun)]:
             cached = _cache.pop(other)
