@@ -37,6 +37,8 @@ def run(
     create: bool = False,
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
+    replay: bool = False,
+    discard: bool = False,
     on_progress: Callable[[MicroBatch], None] | None = None,
     on_phase: Callable[[str], None] | None = None,
 ) -> Application:
@@ -58,12 +60,17 @@ def run(
         Whether input categories that are not there are made, empty, and waited for; it is an error otherwise.
     master, settings
         For a new Spark application: where it runs, and further settings.
+    replay
+        Whether an update of the application may have the verdict *replayed*; it is refused otherwise.
+    discard
+        Whether such an update may decide rows in flight before their time, if it has to.
     on_progress
         Called with the metrics of every micro-batch.
     on_phase
         Called with what a start, which takes seconds, is about to do.
     """
     from braid.spark.app import Application
+    from braid.spark.updating import Consent
 
     plan = program if isinstance(program, Plan) else load_plan(program)
     application = Application(
@@ -75,6 +82,7 @@ def run(
         create=create,
         master=master,
         settings=settings,
+        consent=Consent(replay=replay, discard=discard),
         on_progress=on_progress,
         on_phase=on_phase,
     )

@@ -159,6 +159,7 @@ class Admission:
     def step(self, start: OperatorOffset, end: OperatorOffset) -> Step:
         """The step that leads from one offset to the next."""
         inputs = end.at.inputs
+        seals = end.sealed is not None and end.sealed != start.sealed
         return Step(
             {
                 name: log.between(start.at.inputs[name].position, inputs[name].position)
@@ -167,7 +168,8 @@ class Admission:
             {name: inputs[name].stream_time for name in self._logs},
             0 if self._config.pad_after is None else end.now,
             end.epoch,
-            end.sealed is not None and end.sealed != start.sealed,
+            seals,
+            seals and end.settled,
         )
 
     def _limited(self, before: OperatorOffset, facts: Facts) -> tuple[PacingConfig, Full, Offset]:

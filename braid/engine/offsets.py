@@ -32,6 +32,8 @@ class OperatorOffset:
         Counts micro-batches that admit nothing, so that each has an offset of its own.
     sealed
         Name of the savepoint that the micro-batch before has made; see `braid.engine.savepoints`.
+    settled
+        Whether that micro-batch has decided rows that had a match: see `Step.settles`.
     """
 
     at: Offset
@@ -40,10 +42,11 @@ class OperatorOffset:
     full: Full = field(default_factory=Full)
     turn: int = 0
     sealed: str | None = None
+    settled: bool = False
 
-    def again(self, sealed: str | None = None) -> OperatorOffset:
+    def again(self, sealed: str | None = None, *, settled: bool = False) -> OperatorOffset:
         """The same offset under another number; with a name, after a micro-batch that makes a savepoint."""
-        return replace(self, turn=self.turn + 1, sealed=sealed)
+        return replace(self, turn=self.turn + 1, sealed=sealed, settled=settled)
 
     def needed(self, name: str, oldest: int | None) -> int:
         """The lowest commit of an input that it takes to go on from here.
@@ -63,7 +66,11 @@ class OperatorOffset:
             "full": [self.full.steps, self.full.rows],
             "turn": self.turn,
         }
-        return found if self.sealed is None else {**found, "sealed": self.sealed}
+        if self.sealed is not None:
+            found["sealed"] = self.sealed
+        if self.settled:
+            found["settled"] = True
+        return found
 
     @classmethod
     def from_json(cls, value: Mapping[str, Json]) -> OperatorOffset:
@@ -88,7 +95,8 @@ class OperatorOffset:
         sealed = value.get("sealed")
         if sealed is not None and not isinstance(sealed, str):
             raise bad_offset(f"'sealed' is {sealed!r}")
-        return cls(offset, epoch, read_int(value, "now"), Full(steps, rows), turn, sealed)
+        settled = value.get("settled", False)
+        return cls(offset, epoch, read_int(value, "now"), Full(steps, rows), turn, sealed, settled is True)
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,12 @@ class Savepoint:
     epoch: int
     shards: tuple[tuple[HashRange, bytes], ...]
 
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        assert self.offset.sealed is not None
+        return savepoint_name(self.stage, self.offset.sealed)
+
     @classmethod
     def of(cls, stage: str, batch: int, offset: OperatorOffset, shards: Iterable[SavedShard]) -> Savepoint:
         """Put together what shards have handed over."""

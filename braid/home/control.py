@@ -50,9 +50,12 @@ class Seal(Record):
     ----------
     id
         By which the savepoint will be known.
+    settles
+        Whether that micro-batch decides rows that have a match: see `braid.kernels.step.Step`.
     """
 
     id: str
+    settles: bool = False
 
 
 class Rescale(Record):

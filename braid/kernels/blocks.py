@@ -215,6 +215,21 @@ class BlockStore:
             return self.starts[block] + row
         return np.searchsorted(self._origin, (np.cumsum(self._sizes) - self._sizes)[block] + row)
 
+    def present(self, commit: Ints, chunk: Ints, row: Ints) -> Mask:
+        """Which addresses have their rows in this store."""
+        if not len(row) or not self.rows:
+            return np.zeros(len(row), np.bool_)
+        wide = 1 + max(int(self._chunks.max()), int(chunk.max()))
+        blocks, wanted = self._commits * wide + self._chunks, commit * wide + chunk
+        block = np.minimum(np.searchsorted(blocks, wanted), len(blocks) - 1)
+        found: Mask = blocks[block] == wanted
+        if self._origin is None:
+            return found
+        origin = (np.cumsum(self._sizes) - self._sizes)[block] + row
+        place = np.minimum(np.searchsorted(self._origin, origin), len(self._origin) - 1)
+        found &= self._origin[place] == origin
+        return found
+
     def count(self, rows: Ints) -> Ints:
         """How many of some rows are in each block."""
         if len(rows) > self.blocks:

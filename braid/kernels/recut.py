@@ -79,9 +79,11 @@ class Cutting:
             for walk in walks:
                 walk.check_end()
             positions = np.array(held, np.int64).reshape(-1, 2)
-            inputs[name] = replace(one, positions=positions, flags=flags)
+            known = [part.state.inputs[name] for part in parts]
+            newest, decided = max(each.newest for each in known), max(each.whole for each in known)
+            inputs[name] = replace(one, positions=positions, flags=flags, newest=newest, whole=decided)
         choices = self._choices(parts, moved, wanted) if first.choices else {}
-        return OperatorState(inputs, first.times, choices)
+        return OperatorState(inputs, first.times, choices, all(part.state.noted for part in parts))
 
     def _choices(
         self, parts: Sequence[ShardState], moved: Mapping[str, Sequence[_Share]], wanted: HashRange

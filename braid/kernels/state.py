@@ -38,6 +38,12 @@ class InputState:
         The last block admitted.
     drained
         The last block that was admitted before the last drain: up to there all is decided, whatever its time.
+    newest
+        The greatest event time of all rows that were admitted since then.
+    whole
+        The event time up to which rows may have been decided by an earlier program, before the floor.
+    foreign
+        The last block of which rows may have come out, for good, by the rules of an earlier program.
     """
 
     positions: Ints = field(default_factory=lambda: np.zeros((0, 2), np.int64))
@@ -45,6 +51,9 @@ class InputState:
     floor: int = 0
     last: Position | None = None
     drained: Position | None = None
+    newest: int = MIN_TIME
+    whole: int = MIN_TIME
+    foreign: Position | None = None
 
     @property
     def blocks(self) -> tuple[Position, ...]:
@@ -54,11 +63,23 @@ class InputState:
 
 @dataclass(frozen=True)
 class OperatorState:
-    """Everything that an operator needs besides the log to go on where it stopped, by input."""
+    """Everything that an operator needs besides the log to go on where it stopped.
+
+    Parameters
+    ----------
+    inputs, times
+        What it knows of each input, and their stream times.
+    choices
+        What rows have chosen so far.
+    noted
+        Whether flags tell of all inputs which rows have had a match. Earlier versions took note of that
+        where it mattered to the program that ran.
+    """
 
     inputs: Mapping[str, InputState]
     times: Mapping[str, int]
     choices: dict[str, Ints] = field(default_factory=dict)
+    noted: bool = True
 
 
 def encode(state: OperatorState) -> bytes:
@@ -69,6 +90,7 @@ def encode(state: OperatorState) -> bytes:
         "times": dict(state.times),
         "wall_time": 0,  # earlier versions expect it
         "choices": {name: _push(values.tobytes(), payload) for name, values in state.choices.items()},
+        "noted": state.noted,
     }
     head = json.dumps(header, separators=(",", ":")).encode()
     body = len(head).to_bytes(4, "little") + head + b"".join(payload)
@@ -99,13 +121,14 @@ def decode(data: bytes) -> OperatorState:
             name: np.frombuffer(_pull(where, rest), np.int64).copy()
             for name, where in header["choices"].items()
         },
+        noted=header.get("noted", False),
     )
 
 
 def after_drain(data: bytes) -> bytes:
     """The state to go on with after a drain, given what it has left: nothing waits, and all is decided."""
     inputs = {
-        name: InputState(floor=MIN_TIME, last=one.last, drained=one.last)
+        name: InputState(floor=MIN_TIME, last=one.last, drained=one.last, foreign=one.foreign)
         for name, one in decode(data).inputs.items()
     }
     return encode(OperatorState(inputs, dict.fromkeys(inputs, MIN_TIME)))
@@ -124,6 +147,9 @@ def _encode_input(one: InputState, payload: list[bytes]) -> dict[str, object]:
         "floor": one.floor,
         "last": one.last,
         "drained": one.drained,
+        "newest": one.newest,
+        "whole": one.whole,
+        "foreign": one.foreign,
     }
 
 
@@ -136,11 +162,15 @@ def _decode_input(header: dict[str, object], rest: memoryview) -> InputState:
     for bit, where in bits.items():
         plane = np.unpackbits(np.frombuffer(_pull(where, rest), np.uint8), count=rows)
         flags |= plane << int(bit)
-    # States of before drains were remembered do not have the last one.
-    last, drained = (
-        Position(*at) if isinstance(at, list) else None for at in (header["last"], header.get("drained"))
+    # States of earlier versions do not have all of them.
+    last, drained, foreign = (
+        Position(*at) if isinstance(at, list) else None
+        for at in (header["last"], header.get("drained"), header.get("foreign"))
     )
-    return InputState(_decode_positions(header, rest), flags, floor, last, drained)
+    newest, whole = (header.get(name, MIN_TIME) for name in ("newest", "whole"))
+    assert isinstance(newest, int)
+    assert isinstance(whole, int)
+    return InputState(_decode_positions(header, rest), flags, floor, last, drained, newest, whole, foreign)
 
 
 def _encode_positions(positions: Ints) -> Ints:

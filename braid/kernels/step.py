@@ -28,6 +28,8 @@ class Step:
         `OperatorSpec.after_drain`.
     seals
         Whether shards hand their states over after it, for a savepoint.
+    settles
+        Whether rows that have a match are decided with it: those that are left go on by other rules.
     """
 
     blocks: Mapping[str, Sequence[Position]]
@@ -35,6 +37,7 @@ class Step:
     wall_time: int = 0
     epoch: int = 0
     seals: bool = False
+    settles: bool = False
 
     @property
     def size(self) -> int:
@@ -51,6 +54,7 @@ class Step:
             "wall_time": self.wall_time,
             "epoch": self.epoch,
             "seals": self.seals,
+            "settles": self.settles,
         }
         return json.dumps(value, separators=(",", ":"))
 
@@ -65,6 +69,7 @@ class Step:
             value["wall_time"],
             value["epoch"],
             value["seals"],
+            value["settles"],
         )
 
 

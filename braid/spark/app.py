@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 
@@ -32,9 +33,6 @@ from braid.plan.dependencies import upstream
 from braid.plan.retention import retention_warnings
 from braid.plan.serialise import plan_to_json
 from braid.plan.stages.base import Plan
-from braid.plan.update.change import Change
-from braid.plan.update.diff import diff
-from braid.plan.update.rules import Verdict
 from braid.spark.failures import explained
 from braid.spark.last_run import ran_plan
 from braid.spark.launcher import Launcher
@@ -43,6 +41,7 @@ from braid.spark.processes.session import close_session, open_session
 from braid.spark.resuming import Resuming
 from braid.spark.run_queries import STOP_SECONDS, RunQueries
 from braid.spark.run_report import RunReport
+from braid.spark.updating import NO_CONSENT, Consent, Update, UpdateSteps
 
 _WATCH_SECONDS = 0.25
 _UPKEEP_SECONDS = 1.0
@@ -73,6 +72,8 @@ class Application:
         Whether input categories that are not there are made, empty, instead of being refused.
     master, settings
         For a new Spark application.
+    consent
+        What an update of the application may do.
     on_progress
         Called with the metrics of every micro-batch.
     on_phase
@@ -92,6 +93,7 @@ class Application:
         create: bool = False,
         master: str | None = None,
         settings: Mapping[str, str] | None = None,
+        consent: Consent = NO_CONSENT,
         on_progress: Callable[[MicroBatch], None] | None = None,
         on_phase: Callable[[str], None] | None = None,
         show: Callable[[str], None] | None = None,
@@ -100,7 +102,8 @@ class Application:
         self.home: AppHome = home.application(plan.application)
         self._overridden = tuple(options or ())
         self._options = self._as_set = parse_options({**dict(plan.options), **(options or {})})
-        self._changed: list[Change] = []
+        self._consent = consent
+        self._update: Update | None = None
         self._drain = drain
         self._create = create
         if drain:
@@ -142,7 +145,7 @@ class Application:
         """
         self._held.enter_context(self.home.running())
         try:
-            verdict = self._check_update()
+            self._check_update()
             check_outputs(self.home, self.plan, self._options)
             Resuming(self.home, self.plan, self._options).check()
             check_inputs(self.home, self.plan, create=self._create)
@@ -155,7 +158,7 @@ class Application:
             self._ended.set()
             raise
         self._launched = True
-        self._threads.start("start", partial(self._begin, verdict))
+        self._threads.start("start", self._begin)
         self._threads.start("guard", self._guard)
         try:
             self._begun.wait()
@@ -255,24 +258,12 @@ class Application:
         if not self._ended.is_set():
             self.stop()
 
-    def _check_update(self) -> str | None:
-        """Refuse a program that cannot go on from what the last one left, before anything is touched.
-
-        Returns the verdict; None at the first start.
-        """
-        if not self.home.plan_file.exists():
-            return None
-        found = diff(ran_plan(self.home), self.plan.with_options(self._as_set))
-        self._changed = [change for change in found.changes if change.subject.startswith("option ")]
-        if found.verdict is Verdict.KEPT:
-            return found.verdict.value
-        worst = [change for change in found.changes if change.verdict is found.verdict]
-        raise RunError(
-            f"the update of application {self.home.name!r} is {found.verdict.value}: "
-            + "; ".join(f"{change.subject}, {change.detail}" for change in worst),
-            hint="; or ".join(dict.fromkeys(text for change in worst for text in change.rule.alternatives))
-            or "run it as an application of another name, or in another home",
-        )
+    def _check_update(self) -> None:
+        """Refuse a program that cannot go on from what the last one left, before anything is touched."""
+        if self.home.plan_file.exists():
+            self._update = Update.of(self.home, ran_plan(self.home), self.plan.with_options(self._as_set))
+            self._update.check(self._consent)
+            self.plan = replace(self._update.found.after, options=self.plan.options)
 
     def _cadence(self) -> Cadences | None:
         """What lets sources wait, unless they are to read all there is, or Spark waits for them."""
@@ -283,14 +274,16 @@ class Application:
 
     # -- threads ----------------------------------------------------------------------------------
 
-    def _begin(self, verdict: str | None) -> None:
+    def _begin(self) -> None:
         """Start Spark and all queries, then the threads that watch them."""
         began = time.monotonic()
         stages = [stage.name for stage in self.plan.stages]
+        changes = () if self._update is None else self._update.found.changes
+        verdict = None if self._update is None else self._update.found.verdict.value
         self._log.info("starting", drain=self._drain, master=self._start[0], update=verdict, stages=stages)
         for text in retention_warnings(self.plan, self._options):
             self._log.warning("retention is shorter than a window", detail=text)
-        for change in self._changed:
+        for change in changes:
             # Which options are the program's, and which were set at the start, is not seen from the program.
             self._log.warning(
                 f"{change.subject} changed",
@@ -299,22 +292,23 @@ class Application:
                 why=change.rule.reason,
                 overridden=self._overridden,
             )
-        try:
+        with _writing():
             for stage in self.plan.stages:
                 for what in ("drain", "pacing", "seal"):
                     self.home.control_file(stage.name, what).unlink(missing_ok=True)
             self.home.rescale_file.unlink(missing_ok=True)
             self.home.metrics_file("any").parent.mkdir(parents=True, exist_ok=True)
-            write_json(self.home.plan_file, plan_to_json(self.plan))
-            write_options(self.home, self._as_set, self._overridden)
             self._report.begin()
-        except OSError as error:
-            raise _unwritable(error) from error
         self._on_phase("starting Spark" if self._own else "opening the session")
         launcher = self._open_spark()
         stopping = self._threads.stopping
-        self._on_phase(f"preparing {len(stages)} stages")
         launcher.prepare()
+        if self._update is not None:
+            self._update.carry_out(UpdateSteps(self.home, self._log, stopping, launcher, self._on_phase))
+        with _writing():
+            write_json(self.home.plan_file, plan_to_json(self.plan))
+            write_options(self.home, self._as_set, self._overridden)
+        self._on_phase(f"preparing {len(stages)} stages")
         self._queries = queries = RunQueries(
             self.home, self.plan, self._log, launcher, stopping, self._drain, self._show, self._own
         )
@@ -476,6 +470,15 @@ def _print(line: str) -> None:
 def _left(end: float, least: float = 0.0) -> float:
     """Seconds until a time."""
     return max(least, end - time.monotonic())
+
+
+@contextmanager
+def _writing() -> Iterator[None]:
+    """While files of the application are written."""
+    try:
+        yield
+    except OSError as error:
+        raise _unwritable(error) from error
 
 
 def _unwritable(error: OSError) -> RunError:

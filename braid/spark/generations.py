@@ -1,4 +1,4 @@
-"""From one generation of a stage to the next, while it runs: with other shards and state partitions.
+"""From one generation of a stage to the next: with other shards and state partitions, or as another program.
 
 The order of things is what makes it safe to be killed at any moment. The savepoint is written before its
 micro-batch is done, and the record of the new generation, which is one file, after that. Until then the
@@ -11,6 +11,8 @@ import shutil
 import threading
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +25,7 @@ from braid.home.files import write_text
 from braid.home.paths import AppHome
 from braid.plan.physical.layout import Layout
 from braid.spark.checkpoints import read_checkpoint
+from braid.spark.failures import explained
 from braid.spark.supervised import Supervised
 
 _POLL_SECONDS = 0.02
@@ -47,14 +50,8 @@ class Generations:
     def change(self, stage: str, query: Supervised, wanted: Layout) -> float:
         """Let a stage go on with another layout; returns for how many seconds it did not take anything in."""
         began = time.monotonic()
-        seal = Seal(id=uuid.uuid4().hex[:12])
-        asked = self.home.control_file(stage, "seal")
-        seal.write(asked, durable=False)
-        try:
-            saved = self._savepoint(stage, seal)
-            query.switch(partial(self._begin, stage, savepoint_name(stage, seal.id), saved, wanted))
-        finally:
-            asked.unlink(missing_ok=True)
+        with self.sealed(stage, query) as saved:
+            query.switch(partial(self.begin, saved, wanted))
         forget_generations(self.home, stage)
         seconds = time.monotonic() - began
         self.log.info(
@@ -66,27 +63,42 @@ class Generations:
         )
         return seconds
 
-    def _savepoint(self, stage: str, seal: Seal) -> Savepoint:
+    @contextmanager
+    def sealed(self, stage: str, query: Supervised, *, settles: bool = False) -> Iterator[Savepoint]:
+        """Wait for a savepoint, after which the stage takes nothing in: see `Seal`."""
+        seal = Seal(id=uuid.uuid4().hex[:12], settles=settles)
+        asked = self.home.control_file(stage, "seal")
+        seal.write(asked, durable=False)
+        try:
+            yield self._savepoint(stage, query, seal)
+        finally:
+            asked.unlink(missing_ok=True)
+
+    def _savepoint(self, stage: str, query: Supervised, seal: Seal) -> Savepoint:
         """Wait until the savepoint is there, and its micro-batch done."""
         path = self.home.savepoints / savepoint_name(stage, seal.id)
         generation = self._generation(stage)
         while not path.exists():
-            self._pause(stage)
+            self._pause(stage, query)
         saved = Savepoint.read(path)
         commits = self.home.checkpoint(stage) / "commits"
         while not (commits / str(saved.batch - generation.first_batch)).exists():
-            self._pause(stage)
+            self._pause(stage, query)
         return saved
 
-    def _pause(self, stage: str) -> None:
+    def _pause(self, stage: str, query: Supervised) -> None:
         if self.stopping.wait(_POLL_SECONDS):
             raise RunError(
-                f"the application was stopped before stage {stage!r} was rescaled",
+                f"the application was stopped before stage {stage!r} began another generation",
                 hint="it goes on as it was when it is started again",
             )
+        failure = query.failure()
+        if failure is not None:
+            raise explained(stage, failure)
 
-    def _begin(self, stage: str, name: str, saved: Savepoint, wanted: Layout) -> None:
+    def begin(self, saved: Savepoint, wanted: Layout) -> None:
         """Write down the next generation. Nothing of the stage runs."""
+        stage = saved.stage
         before = self._generation(stage)
         old, new = self.home.checkpoint(stage), self.home.checkpoint_of(stage, before.number + 1)
         checkpoint = read_checkpoint(old)
@@ -103,7 +115,7 @@ class Generations:
             partitions=wanted.partitions,
             number=before.number + 1,
             first_batch=saved.batch + 1,
-            savepoint=name,
+            savepoint=saved.name,
         ).write(self.home.control_file(stage, "state"))
 
     def _generation(self, stage: str) -> Generation:

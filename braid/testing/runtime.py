@@ -120,6 +120,12 @@ class LocalOperator:
         self.save(path)
         return replace(self, shards=shards, states=[], savepoint=str(path))
 
+    def seal(self, name: str, *, settles: bool = False) -> Step:
+        """The step that makes a savepoint."""
+        assert self.offset is not None
+        before, self.offset = self.offset, self.offset.again(name, settled=settles)
+        return self.step(before, self.offset)
+
     def needed(self, name: str) -> int:
         """The lowest commit of an input that the operator still needs: to go on, or to be opened again."""
         if self.offset is None or self.counts is None:

@@ -71,7 +71,7 @@ def test_formats_are_those_of_the_api() -> None:
     ("old", "new", "code", "verdict"),
     [
         ("'3 minutes'", "'5 minutes'", 0, "kept"),
-        ("LEFT OUTER", "INNER", 3, "replayed"),
+        ("LEFT OUTER", "INNER", 0, "kept"),
         ('SCRIBE("right")', 'SCRIBE("other")', 1, "refused"),
     ],
 )

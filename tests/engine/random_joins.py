@@ -24,6 +24,7 @@ from braid.core.times import SECOND
 from braid.engine.admission import AdmissionConfig, Facts
 from braid.kernels.join.operator import JoinOperator
 from braid.kernels.join.spec import AnySpec, JoinSpec, JoinType, MatchMode, OutputColumn, SeriesSpec
+from braid.kernels.step import Step
 from braid.log import Log, hash_rows
 from braid.testing.runtime import LocalOperator
 
@@ -159,13 +160,17 @@ class RandomJoin:
             self.admitted = admitted
             if step is None:
                 return
-            for table, notes in self._local.results(step).values():
-                if table is not None:
-                    self.emitted += zip(table["l"].to_pylist(), table["r"].to_pylist(), strict=True)
-                self.counts = merge([self.counts, *(one.cumulative() for one in notes.counts)])
-                for _, sides, texts in notes.letters:
-                    for side, text in zip(sides.to_pylist(), texts.to_pylist(), strict=True):
-                        self.lost[side][json.loads(text)["id"]] += 1
+            self.take(step)
+
+    def take(self, step: Step) -> None:
+        """Take a step, and collect what comes of it."""
+        for table, notes in self._local.results(step).values():
+            if table is not None:
+                self.emitted += zip(table["l"].to_pylist(), table["r"].to_pylist(), strict=True)
+            self.counts = merge([self.counts, *(one.cumulative() for one in notes.counts)])
+            for _, sides, texts in notes.letters:
+                for side, text in zip(sides.to_pylist(), texts.to_pylist(), strict=True):
+                    self.lost[side][json.loads(text)["id"]] += 1
 
     def live(self, restarts: float = 0.1) -> None:
         """Publish rows as they arrive, second by second, then drain."""

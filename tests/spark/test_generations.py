@@ -168,6 +168,9 @@ class Life:
         self.query.trigger()
         return False
 
+    def failure(self) -> None:
+        """None: whatever happens here is raised."""
+
     def switch(self, change: Callable[[], None]) -> None:
         """As `Supervised` does."""
         change()

@@ -94,6 +94,7 @@ class Buffer:
         self.store = BlockStore(schema)
         self.floor = MIN_TIME
         self.memory = MIN_TIME if remembers else MAX_TIME
+        self.newest = self._whole = MIN_TIME
         self.live = 0
         self.times: Ints = np.zeros(0, np.int64)
         self.flags: Flags = np.zeros(0, np.uint8)
@@ -137,7 +138,9 @@ class Buffer:
         self._held = extended(self._held, [np.array([len(p.run) for p in parsed], np.int64)])
         self._due = extended(self._due, [np.array(due or [MAX_TIME] * len(blocks), np.int64)])
         self.live += len(run)
-        return Loaded(run, self.times[run.row], inert, invalid)
+        times = self.times[run.row]
+        self.newest = max(self.newest, int(times.max(initial=MIN_TIME)))
+        return Loaded(run, times, inert, invalid)
 
     def _parse(self, block: Position, batch: pa.RecordBatch) -> Parsed:
         return parse(batch, self._spec, self.store.append(block, batch.select(self._columns)))
@@ -175,6 +178,22 @@ class Buffer:
             # Nobody looks for decided rows.
             self.memory = max(self.memory, self.floor)
         return self._minima.below(self.floor, self.times, self._gone)
+
+    def hold_back(self, rows: Ints) -> None:
+        """Rows that were to leave by the floor stay until the next time."""
+        self._minima.lower(rows, self.times[rows])
+
+    def rows_in_flight(self) -> Ints:
+        """All live rows, ascending."""
+        return np.flatnonzero(self.flags < GONE)
+
+    def forget_order(self) -> None:
+        """Some of the rows so far have left, or will, by other rules than those that come next.
+
+        So what is not among the live rows is looked for in the log, until the floor has passed all of them.
+        """
+        self._whole = self.newest + 1
+        self.memory = max(self.memory, self._whole)
 
     def retire(self, rows: Ints) -> None:
         """Rows that were live take no further part."""
@@ -268,11 +287,15 @@ class Buffer:
         for values, minima in ((self.times, self._minima), *self._carried.values()):
             minima.extend(np.where(gone, MAX_TIME, values[first:]) if some else values[first:])
 
-    def state(self, last: Position | None, drained: Position | None = None) -> InputState:
+    def state(
+        self, last: Position | None, drained: Position | None = None, foreign: Position | None = None
+    ) -> InputState:
         """What the side needs besides the log: blocks with live rows, and the flags of all rows in them."""
         held = self._held > 0
         flags = self.store.whole(self.flags, GONE, held)
-        return InputState(self.store.positions(held), flags, self.floor, last, drained)
+        return InputState(
+            self.store.positions(held), flags, self.floor, last, drained, self.newest, self._whole, foreign
+        )
 
     def state_numbers(self, rows: Ints) -> Ints:
         """Where live rows are among the flags of the state."""
@@ -281,15 +304,15 @@ class Buffer:
     def restore(
         self,
         blocks: Sequence[tuple[Position, pa.RecordBatch]],
-        flags: Flags,
-        floor: int,
+        saved: InputState,
         due: Sequence[int] | None = None,
     ) -> None:
         """Rebuild the index from blocks and flags, as after a restart."""
-        loaded = self.load(blocks, due)
-        self.floor = floor
-        self.memory = max(self.memory, floor)
-        kept = (flags[loaded.run.row] & GONE == 0) & (loaded.times >= floor)
+        loaded, flags = self.load(blocks, due), saved.flags
+        self.floor, self._whole = saved.floor, saved.whole
+        self.newest = max(self.newest, saved.newest)
+        self.memory = max(self.memory, saved.floor, saved.whole)
+        kept = flags[loaded.run.row] & GONE == 0
         self.retire(np.sort(loaded.run.row[~kept]))
         self.flags |= np.where(self.flags & GONE > 0, np.uint8(0), flags)
         self.add(loaded.run.select(kept))

@@ -49,7 +49,8 @@ class Emitter:
         """Note how close matches come to the bounds, for window advice."""
         ahead = right_times - left_times
         for i, distance in enumerate((ahead - self._spec.lower, self._spec.upper - ahead)):
-            bucket = np.log2(distance + 1.0).astype(np.int64)
+            # A match that was chosen before the window was narrowed may be outside of it.
+            bucket = np.log2(np.maximum(distance, 0) + 1.0).astype(np.int64)
             self.distances[i] += np.bincount(bucket, minlength=DISTANCE_BUCKETS)[:DISTANCE_BUCKETS]
 
     def table(self) -> pa.Table:

@@ -20,7 +20,7 @@ from braid.core.errors import StateError
 from braid.core.positions import Position
 from braid.core.side import Side
 from braid.core.times import FAR, MAX_TIME, MIN_TIME
-from braid.kernels.arrays import Ints
+from braid.kernels.arrays import Ints, Mask
 from braid.kernels.blocks import BlockSource, BlockStore
 from braid.kernels.join.buffer import EVICTED, GONE, MATCHED, PADDED, Buffer, Loaded
 from braid.kernels.join.caps import overflow
@@ -71,7 +71,10 @@ class IntervalJoin:
         self._right = self._buffer(Side.RIGHT)
         self._last: dict[Side, Position | None] = dict.fromkeys(Side)
         self._drained: dict[Side, Position | None] = dict.fromkeys(Side)
+        self._foreign: dict[Side, Position | None] = dict.fromkeys(Side)
         self._times: Mapping[str, int] = dict.fromkeys(Side, MIN_TIME)
+        self._pads_early = spec.pad_after is not None
+        self._noted = True
         if state is not None:
             self._restore(decode(state))
 
@@ -88,6 +91,13 @@ class IntervalJoin:
         work.choose()
         work.decide()
         work.pad_waiting()
+        if step.settles:
+            work.settle()
+        if step.seals:
+            work.note()
+            for side in Side:
+                if side not in self._spec.rescued:
+                    self._foreign[side.other] = self._last[side.other]
         self._times = step.times
         for side in Side:
             if step.blocks[side]:
@@ -104,9 +114,13 @@ class IntervalJoin:
             choices = {"left": left.state_numbers(pending), **values}
         return encode(
             OperatorState(
-                {side: self.buffer(side).state(self._last[side], self._drained[side]) for side in Side},
+                {
+                    side: self.buffer(side).state(self._last[side], self._drained[side], self._foreign[side])
+                    for side in Side
+                },
                 {side: self._times[side] for side in Side},
                 choices=choices,
+                noted=self._noted,
             )
         )
 
@@ -147,9 +161,11 @@ class IntervalJoin:
         return [self._source.arrived(side, block) + wait for block in blocks]
 
     def _restore(self, state: OperatorState) -> None:
-        self._times = state.times
+        self._times, self._noted = state.times, state.noted
         for side in Side:
             saved = state.inputs[side]
+            # Rows that have come out padded stay so, also when rows no longer wait by the clock.
+            self._pads_early |= bool(np.any(saved.flags & PADDED))
             blocks = [(block, self._source.read(side, block)) for block in saved.blocks]
             rows = sum(batch.num_rows for _, batch in blocks)
             if rows != len(saved.flags):
@@ -157,9 +173,10 @@ class IntervalJoin:
                     f"saved state knows {len(saved.flags)} {side} rows, but the log has {rows} for it",
                     hint="the state belongs to another shard range or category; replay from the log",
                 )
-            self.buffer(side).restore(blocks, saved.flags, saved.floor, self.due(side, saved.blocks))
+            self.buffer(side).restore(blocks, saved, self.due(side, saved.blocks))
             self._last[side], self._drained[side] = saved.last, saved.drained
-        if state.choices:
+            self._foreign[side] = saved.foreign
+        if state.choices and self._spec.match.waits:
             for name in CHOICE:
                 self._left.extra[name][state.choices["left"]] = state.choices[name]
 
@@ -217,7 +234,7 @@ class _Work:
         Rows of side `decided` have been dealt with before: nothing is noted of them.
         """
         noted = [side for side in Side if side is not decided]
-        if self._spec.pad_after is not None:
+        if self._join._pads_early:
             pairs = self._not_padded(noted, pairs)
         if not len(pairs.left):
             return
@@ -229,10 +246,9 @@ class _Work:
         self._counts.matches += len(pairs.left)
         self._emitter.pairs(left, pairs.left, right, pairs.right)
         self._emitter.measure(pairs.left_time, pairs.right_time)
-        if Side.LEFT in noted:
-            self._buffers[Side.LEFT].flags[pairs.left] |= MATCHED
-        if Side.RIGHT in noted and self._spec.type.pads(Side.RIGHT):
-            self._buffers[Side.RIGHT].flags[pairs.right] |= MATCHED
+        for side in noted:
+            # Whether that matters to this join or not: it may to the one after an update.
+            self._buffers[side].flags[pairs.left if side is Side.LEFT else pairs.right] |= MATCHED
 
     def _not_padded(self, sides: Iterable[Side], pairs: Pairs) -> Pairs:
         """Leave out pairs of rows of some sides that have already come out padded, and count them."""
@@ -301,15 +317,26 @@ class _Work:
     def _accept_late(self, side: Side, matches: Iterable[Found]) -> None:
         own, lost = self._buffers[side].store, [np.empty(0, np.int64)]
         for guests, pairs in matches:
+            found = pairs
             if side in self._spec.rescued:
-                self._counts.rescued += len(pairs.left)
+                free = self._free(side, guests, pairs)
+                saved, found = pairs.select(free), pairs.select(~free)
+                self._counts.rescued += len(saved.left)
                 stores = (own, guests) if side is Side.LEFT else (guests, own)
-                self._accept(*stores, pairs, decided=side.other)
-            else:
-                lost.append(pairs.left if side is Side.LEFT else pairs.right)
+                self._accept(*stores, saved, decided=side.other)
+            lost.append(found.left if side is Side.LEFT else found.right)
         rows, count = np.unique(np.concatenate(lost), return_counts=True)
         self._counts.lost_matches += int(count.sum())
         self._lose(side, Loss.LATE, rows, count)
+
+    def _free(self, side: Side, guests: BlockStore, pairs: Pairs) -> Mask:
+        """Of which matches of late rows the partner has not come out for good by an earlier program."""
+        foreign = self._join._foreign[side.other]
+        if foreign is None:
+            return np.ones(len(pairs.left), np.bool_)
+        commit, chunk, _ = guests.refs(pairs.right if side is Side.LEFT else pairs.left)
+        free: Mask = (commit > foreign.commit) | ((commit == foreign.commit) & (chunk > foreign.chunk))
+        return free
 
     def _lose(self, side: Side, loss: Loss, rows: Ints, matches: Ints | None = None) -> None:
         """List rows as lost, with the number of matches they are known to have lost."""
@@ -360,9 +387,9 @@ class _Work:
             store.number(chosen.commit, chosen.chunk, chosen.row),
         )
         self._emitter.measure(chosen.left_time, chosen.time)
-        if self._spec.type.pads(Side.RIGHT):
-            right = self._buffers[Side.RIGHT]
-            right.flags[right.store.number(chosen.commit, chosen.chunk, chosen.row)] |= MATCHED
+        right, at = self._buffers[Side.RIGHT], (chosen.commit, chosen.chunk, chosen.row)
+        here = right.store.present(*at)
+        right.flags[right.store.number(*(values[here] for values in at))] |= MATCHED
 
     # -- deciding ---------------------------------------------------------------------------------
 
@@ -395,7 +422,14 @@ class _Work:
                 self._lose(side, Loss.INVALID_TIME, new.invalid)
 
     def _cross(self, side: Side, floor: int) -> None:
-        self._settle(side, self._buffers[side].cross(floor))
+        buffer = self._buffers[side]
+        rows = buffer.cross(floor)
+        if side is Side.RIGHT and len(rows) and self._spec.type.pads(side):
+            # The floor waits for every left row that may choose a row, unless that was before an update.
+            chosen = np.isin(rows, self._chosen(side, buffer.floor))
+            buffer.hold_back(rows[chosen])
+            rows = rows[~chosen]
+        self._settle(side, rows)
 
     def _admit(self, side: Side) -> None:
         """Add new rows to the index, and enforce the cap among those that are not decided yet."""
@@ -407,17 +441,45 @@ class _Work:
         if len(evicted):
             self._evict(side, evicted)
 
+    def settle(self) -> None:
+        """Let left rows go that have a match, with the best one so far: the others go on by other rules."""
+        left, right = self._buffers[Side.LEFT], self._buffers[Side.RIGHT]
+        rows = left.rows_in_flight()
+        self._conclude(rows)
+        self._finish(Side.LEFT, rows[left.flags[rows] & MATCHED > 0])
+        for buffer in (left, right):
+            buffer.forget_order()
+
+    def note(self) -> None:
+        """Where nobody knows which rows have had a match, take it that all have: none comes out padded then.
+
+        Earlier versions did not take note of it where they did not have to.
+        """
+        if not self._join._noted and Side.RIGHT not in self._spec.remembered:
+            right = self._buffers[Side.RIGHT]
+            right.flags[right.rows_in_flight()] |= MATCHED
+        self._join._noted = True
+
     def _settle(self, side: Side, rows: Ints) -> None:
         """Emit the final word on rows whose time has passed, and let them go."""
-        buffer = self._buffers[side]
-        if side is Side.LEFT and self._spec.match.waits:
-            chosen = rows[buffer.extra["commit"][rows] >= 0]
-            values = (buffer.extra[name][chosen] for name in CHOICE)
-            self._emit_choices(Candidates(chosen, buffer.times[chosen], *values))
-        if side is Side.LEFT and self._spec.consume:
+        if side is Side.LEFT:
+            self._conclude(rows)
+        self._finish(side, rows)
+
+    def _conclude(self, rows: Ints) -> None:
+        """Let left rows have the match that they have waited with."""
+        if self._spec.match.waits:
+            left = self._buffers[Side.LEFT]
+            chosen = rows[left.extra["commit"][rows] >= 0]
+            values = (left.extra[name][chosen] for name in CHOICE)
+            self._emit_choices(Candidates(chosen, left.times[chosen], *values))
+        if self._spec.consume:
             self._consume(rows)
-        ended = rows
-        if self._spec.pad_after is not None:
+
+    def _finish(self, side: Side, rows: Ints) -> None:
+        """Count rows that nothing more comes of, pad those without a match, and let them go."""
+        buffer, ended = self._buffers[side], rows
+        if self._join._pads_early:
             # What has come out padded after its wait was decided then.
             ended = rows[buffer.flags[rows] & PADDED == 0]
         self._end(side, ended)
@@ -449,7 +511,7 @@ class _Work:
         )
         for pairs in joined(candidates):
             kept = verify(self._spec, left.store, right.store, pairs)
-            if self._spec.pad_after is not None:
+            if self._join._pads_early:
                 kept = self._not_padded(Side, kept)
             if not len(kept.left):
                 continue
@@ -477,14 +539,21 @@ class _Work:
             self._end(side, rows)
             buffer.flags[rows] |= MATCHED | PADDED
 
-    def _chosen(self, side: Side) -> Ints:
-        """Rows that are a pending row's best match so far: they are not padded unless a better one comes."""
+    def _chosen(self, side: Side, before: int = MAX_TIME) -> Ints:
+        """Rows that are a pending row's best match so far: they are not padded unless a better one comes.
+
+        Only those with event times before the given one.
+        """
         if side is Side.LEFT or not self._spec.match.waits:
             return np.empty(0, np.int64)
         left, pending = self._buffers[Side.LEFT], self._join._choosing()
-        commit, chunk, row = (left.extra[name][pending] for name in ("commit", "chunk", "row"))
-        # They are still here: the floor of padded right rows waits for every left row that may choose them.
-        return self._buffers[Side.RIGHT].store.number(commit, chunk, row)
+        pending = pending[left.extra["time"][pending] < before]
+        at = [left.extra[name][pending] for name in ("commit", "chunk", "row")]
+        # They are still here, as the floor of padded right rows waits for every left row that may choose
+        # them, unless the join did not pad right rows when they left.
+        store = self._buffers[Side.RIGHT].store
+        here = store.present(*at)
+        return store.number(*(values[here] for values in at))
 
     def _evict(self, side: Side, rows: Ints) -> None:
         buffer = self._buffers[side]

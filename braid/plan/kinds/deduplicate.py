@@ -14,6 +14,7 @@ class DeduplicateStage(OperatorStage):
     """Keeps a row unless one with the same keys was kept up to `within` before it."""
 
     kind: ClassVar[str] = "deduplicate"
+    adjustable: ClassVar[bool] = True
 
     def operator(self) -> Deduplicate:
         """The kernel."""

@@ -40,6 +40,8 @@ def join_changes(old: JoinStage, new: JoinStage, before: PlanIndex, after: PlanI
         sources = before.source(was.source), after.source(now.source)
         yield from now.input_changes(was, f"{side.value} input of join {new.name}", sources, back)
     yield from _residual(old, new, before.plan, after.plan, back)
+    if old.type is not new.type:
+        yield from _evaluated(old, new, before.plan, after.plan, back)
     yield from _after(before, after, old, new)
 
 
@@ -74,6 +76,18 @@ def _residual(
         return
     shown = {c.sql for ref in lacking for c in new.slicer(after, ref.side).columns if c.name == ref.name}
     yield Change("join.residual_operands", f"join {new.name}", f"it needs {', '.join(sorted(shown))}", back)
+
+
+def _evaluated(
+    old: JoinStage, new: JoinStage, before: Plan, after: Plan, back: int | None
+) -> Iterator[Change]:
+    """Columns that were evaluated before the join, and are after it now that it pads their side."""
+    for side in filter(new.type.pads, (Side.RIGHT, Side.LEFT)):
+        there = {c.name for c in old.slicer(before, side.other).columns}
+        lacking = [c.sql for c in new.slicer(after, side.other).columns if c.name not in there]
+        if lacking and not old.type.pads(side):
+            detail = f"it needs {', '.join(lacking)}, of which older blocks hold results only"
+            yield Change("join.type_operands", f"{side.other} input of join {new.name}", detail, back)
 
 
 def _after(before: PlanIndex, after: PlanIndex, old: JoinStage, new: JoinStage) -> Iterator[Change]:

@@ -63,6 +63,8 @@ class OperatorStage(Stage):
     """
 
     stateful: ClassVar[bool] = True
+    adjustable: ClassVar[bool] = False
+    """Whether its state is of use to one with other arguments."""
 
     input: str
     keys: int
@@ -170,11 +172,12 @@ class OperatorStage(Stage):
             return
         subject, back = f"{self.kind} {self.name}", self.keeps() + after.config.slack
         if old.shape() != self.shape():
-            yield Change("stage.changed", subject, f"{old.shape()} -> {self.shape()}", back)
+            kind = "stage.adjusted" if self.adjustable else "stage.changed"
+            yield Change(kind, subject, f"{old.shape()} -> {self.shape()}", back)
         was, now = old.slicer(before.plan), self.slicer(after.plan)
         if was.keys != now.keys:
             keys = (", ".join(key.sql for key in slicer.keys) for slicer in (was, now))
-            yield Change("stage.changed", subject, " -> ".join(keys), back)
+            yield Change("stage.keys", subject, " -> ".join(keys), back)
         sources = before.source(was.source), after.source(now.source)
         yield from now.input_changes(was, f"input of {subject}", sources, back)
         if old.sink.internal and self.sink.internal:

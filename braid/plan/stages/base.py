@@ -295,6 +295,10 @@ class Plan:
         """The plan, run with other options than those that its program has."""
         return replace(self, options=tuple(option_texts(options).items()))
 
+    def stage(self, name: str) -> Stage:
+        """The stage of a name."""
+        return next(stage for stage in self.stages if stage.name == name)
+
     def writer(self, category: str) -> Stage | None:
         """The stage that writes a category."""
         return next((stage for stage in self.stages if stage.sink.name == category), None)

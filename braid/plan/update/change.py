@@ -21,12 +21,15 @@ class Change:
         How, naming the old and the new.
     replay
         For a replay, how far back rows are read again, in microseconds; None is from the start of the source.
+    stage
+        The stateful stage whose change it is, if it is one's.
     """
 
     kind: str
     subject: str
     detail: str
     replay: int | None = None
+    stage: str | None = None
 
     @property
     def rule(self) -> UpdateRule:

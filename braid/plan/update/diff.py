@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from braid.core.config import AppConfig, is_duration
 from braid.plan.stages.base import Plan
 from braid.plan.time_words import duration
+from braid.plan.update.adopt import adopted
 from braid.plan.update.change import Change
 from braid.plan.update.index import PlanIndex
 from braid.plan.update.queries import QueryChange, query_changes
 from braid.plan.update.rows import row_changes, sink_changes
-from braid.plan.update.rules import OPTION_KINDS, Verdict
+from braid.plan.update.rules import OPTION_KINDS, Verdict, Way
 
 
 @dataclass(frozen=True)
@@ -20,17 +21,29 @@ class Diff:
     """All changes between two plans, and the queries that will run otherwise for them."""
 
     changes: tuple[Change, ...]
-    queries: tuple[QueryChange, ...] = ()
+    queries: tuple[QueryChange, ...]
+    after: Plan
+    """The new plan, with names of columns as rows in flight have them."""
 
     @property
     def verdict(self) -> Verdict:
         """The worst verdict of all changes."""
         return max((c.verdict for c in self.changes), key=list(Verdict).index, default=Verdict.KEPT)
 
+    @property
+    def ways(self) -> dict[str, Way]:
+        """What is to be done with stateful stages before they go on; nothing of the others."""
+        found: dict[str, Way] = {}
+        for change in self.changes:
+            if change.stage is not None and change.rule.way is not Way.GO_ON:
+                found[change.stage] = max(found.get(change.stage, Way.GO_ON), change.rule.way)
+        return found
+
 
 def diff(old: Plan, new: Plan) -> Diff:
     """Every change from `old` to `new`, by application, operator and table."""
-    return Diff(tuple(_changes(old, new)), tuple(query_changes(old, new)))
+    new = adopted(old, new)
+    return Diff(tuple(_changes(old, new)), tuple(query_changes(old, new)), new)
 
 
 def _changes(old: Plan, new: Plan) -> Iterator[Change]:
@@ -40,7 +53,8 @@ def _changes(old: Plan, new: Plan) -> Iterator[Change]:
     yield from _options(before.config, after.config)
     for name, stage in after.operators.items():
         if name in before.operators:
-            yield from stage.changes(before, after)
+            for change in stage.changes(before, after):
+                yield replace(change, stage=name)
         else:
             yield Change(f"{stage.change_kind}.added", f"{stage.kind} {name}", stage.shape())
     for name, stage in before.operators.items():

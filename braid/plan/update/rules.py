@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 
 class Verdict(StrEnum):
@@ -19,13 +19,36 @@ class Verdict(StrEnum):
         return {Verdict.KEPT: 0, Verdict.REPLAYED: 3, Verdict.REFUSED: 1}[self]
 
 
+class Way(IntEnum):
+    """What is done with a stateful stage before it goes on as another one, from least to most."""
+
+    GO_ON = 0
+    """Nothing."""
+    FINISH = 1
+    """The old program finishes a micro-batch that is under way."""
+    CARRY = 2
+    """It hands over its state in a savepoint, from which the new one begins another generation."""
+    SETTLE = 3
+    """The same, after it has decided rows that have a match."""
+    CLOSE = 4
+    """It closes all windows, as a drain does; the new one goes on as after a drain."""
+    SLICE_AGAIN = 5
+    """The same, and what the inputs have given so far is sliced by the new program."""
+
+    @property
+    def closes(self) -> bool:
+        """Whether rows in flight are decided before their time."""
+        return self >= Way.CLOSE
+
+
 @dataclass(frozen=True)
 class UpdateRule:
-    """The verdict on one kind of change, why, and what else one could do."""
+    """The verdict on one kind of change, why, what is done for it, and what else one could do."""
 
     verdict: Verdict
     reason: str
     alternatives: tuple[str, ...] = ()
+    way: Way = Way.GO_ON
 
 
 _KEEP_TYPE = (
@@ -57,32 +80,56 @@ UPDATE_RULES: dict[str, UpdateRule] = {
     "join.added": UpdateRule(Verdict.KEPT, "nothing that runs is touched"),
     "join.removed": UpdateRule(Verdict.KEPT, "its pending rows and blocks are discarded, as asked for"),
     "join.type": UpdateRule(
-        Verdict.REPLAYED, "which pending rows have matched is kept differently per join type", _NEW_VIEW
+        Verdict.KEPT,
+        "rows in flight know whether they have had a match, and come out padded by the new type",
+        way=Way.CARRY,
+    ),
+    "join.type_operands": UpdateRule(
+        Verdict.REPLAYED,
+        "expressions are evaluated after the join now, so this input is sliced again",
+        _NEW_VIEW,
+        Way.SLICE_AGAIN,
     ),
     "join.match": UpdateRule(
-        Verdict.REPLAYED, "pending rows remember their matches differently per match mode", _NEW_VIEW
+        Verdict.KEPT,
+        "left rows that have a match are done, with the best one so far; the others go on in the new way",
+        way=Way.SETTLE,
     ),
     "join.kind": UpdateRule(
-        Verdict.REPLAYED, "each kind of join keeps other rows, and other notes on them", _NEW_VIEW
+        Verdict.REPLAYED,
+        "each kind of join keeps other rows, so windows are closed; new rows find older ones in the log",
+        _NEW_VIEW,
+        Way.CLOSE,
     ),
     "join.within_widened": UpdateRule(
-        Verdict.REPLAYED, "neighbours that were too far away have been forgotten", _NEW_VIEW
+        Verdict.REPLAYED,
+        "neighbours that were too far away have been forgotten, so series end, and begin anew",
+        _NEW_VIEW,
+        Way.CLOSE,
     ),
-    "join.within_narrowed": UpdateRule(Verdict.KEPT, "rows that are too far away now are forgotten"),
+    "join.within_narrowed": UpdateRule(
+        Verdict.KEPT, "rows that are too far away now are forgotten", way=Way.FINISH
+    ),
     "join.consume": UpdateRule(
-        Verdict.REPLAYED, "which right rows have been taken is not known of earlier matches", _NEW_VIEW
+        Verdict.KEPT,
+        "left rows that have a match are done; right rows in the window are free unless they were taken",
+        way=Way.SETTLE,
     ),
-    "join.unmatched": UpdateRule(Verdict.KEPT, "rows that wait come out when the new rule says so"),
+    "join.unmatched": UpdateRule(
+        Verdict.KEPT, "rows that wait come out when the new rule says so", way=Way.FINISH
+    ),
     "lookup.changed": UpdateRule(Verdict.KEPT, "rows from now on are looked up in the new way"),
     "join.keys": UpdateRule(
         Verdict.REPLAYED,
         "blocks are hashed, sorted and sharded by the key, so both inputs are sliced again",
         _NEW_VIEW,
+        Way.SLICE_AGAIN,
     ),
     "join.time": UpdateRule(
         Verdict.REPLAYED,
         "blocks and stream time hold the old event time, so this input is sliced again",
         _NEW_VIEW,
+        Way.SLICE_AGAIN,
     ),
     "join.input": UpdateRule(
         Verdict.REFUSED,
@@ -90,19 +137,28 @@ UPDATE_RULES: dict[str, UpdateRule] = {
         ("publish the new data into the old source", *_NEW_VIEW),
     ),
     "join.window_widened": UpdateRule(
-        Verdict.KEPT, "older blocks are looked up in the log, as far back as it goes"
+        Verdict.KEPT, "older blocks are looked up in the log, as far back as it goes", way=Way.FINISH
     ),
-    "join.window_narrowed": UpdateRule(Verdict.KEPT, "rows that fall out of the window are forgotten"),
+    "join.window_narrowed": UpdateRule(
+        Verdict.KEPT, "rows that fall out of the window are forgotten", way=Way.FINISH
+    ),
     "join.window_moved": UpdateRule(
         Verdict.KEPT,
         "older blocks are looked up in the log, and rows that fall out of the window are forgotten",
+        way=Way.FINISH,
     ),
-    "join.residual": UpdateRule(Verdict.KEPT, "the blocks hold all of its operands"),
+    "join.residual": UpdateRule(Verdict.KEPT, "the blocks hold all of its operands", way=Way.FINISH),
     "join.residual_operands": UpdateRule(
-        Verdict.REPLAYED, "blocks in the window lack an operand, and NULL would never match", _NEW_VIEW
+        Verdict.REPLAYED,
+        "blocks in the window lack an operand, and NULL would never match, so inputs are sliced again",
+        _NEW_VIEW,
+        Way.SLICE_AGAIN,
     ),
     "join.live_added": UpdateRule(
-        Verdict.REPLAYED, "blocks in the window lack the flag that says whether a row can match", _NEW_VIEW
+        Verdict.REPLAYED,
+        "blocks in the window lack the flag that says whether a row can match, so inputs are sliced again",
+        _NEW_VIEW,
+        Way.SLICE_AGAIN,
     ),
     "join.live_changed": UpdateRule(Verdict.KEPT, "rows in flight keep the answer of the old predicate"),
     "join.live_removed": UpdateRule(Verdict.KEPT, "the flag in older blocks is no longer read"),
@@ -122,6 +178,7 @@ UPDATE_RULES: dict[str, UpdateRule] = {
     "input.time_unit": UpdateRule(
         Verdict.REPLAYED,
         "event times in older blocks were read in the old unit, so this input is sliced again",
+        way=Way.SLICE_AGAIN,
     ),
     "input.ordered": UpdateRule(
         Verdict.KEPT, "stream time stays where it is, and moves on in the new way from there"
@@ -147,7 +204,19 @@ STAGE_RULES: dict[str, UpdateRule] = {
     "stage.added": UpdateRule(Verdict.KEPT, "nothing that runs is touched"),
     "stage.removed": UpdateRule(Verdict.KEPT, "its state is discarded, as asked for"),
     "stage.changed": UpdateRule(
-        Verdict.REPLAYED, "nothing is known of what its state has in common with the new one", _NEW_VIEW
+        Verdict.REPLAYED,
+        "nothing is known of what its state has in common with the new one, so it is closed, and begins anew",
+        _NEW_VIEW,
+        Way.CLOSE,
+    ),
+    "stage.adjusted": UpdateRule(
+        Verdict.KEPT, "the rows that it has kept so far stay, and count by the new rule", way=Way.FINISH
+    ),
+    "stage.keys": UpdateRule(
+        Verdict.REPLAYED,
+        "blocks are hashed, sorted and sharded by the key, so the input is sliced again",
+        _NEW_VIEW,
+        Way.SLICE_AGAIN,
     ),
 }
 """Verdicts on stages whose kind does not say more about its changes."""

@@ -19,7 +19,7 @@ from braid.core.errors import RunError
 from braid.engine import dead_letters
 from braid.engine.notes import Notes
 from braid.engine.offsets import OperatorOffset
-from braid.engine.savepoints import SavedShard, Savepoint, savepoint_name
+from braid.engine.savepoints import SavedShard, Savepoint
 from braid.home.buffered import write_buffered
 from braid.home.control import ReadUpTo
 from braid.home.counted import Counted
@@ -156,9 +156,8 @@ class NotedWriter(DataSourceStreamArrowWriter, Generic[Config]):
             return
         config, offset = self._config, OperatorOffset.from_json(self.read_up_to().offset)
         assert config.savepoints is not None
-        assert offset.sealed is not None
         saved = Savepoint.of(config.stage, batch, offset, shards)
-        saved.write(Path(config.savepoints) / savepoint_name(config.stage, offset.sealed))
+        saved.write(Path(config.savepoints) / saved.name)
 
     def read_up_to(self) -> ReadUpTo:
         """What the source has said of this micro-batch."""

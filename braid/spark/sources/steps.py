@@ -152,7 +152,9 @@ class StepReader(DataSourceStreamReader):
         seal = self._seal()
         if seal is not None:
             # One micro-batch that hands the states over, and none after it.
-            return start if before.sealed == seal.id else before.again(seal.id).to_json()
+            if before.sealed == seal.id:
+                return start
+            return before.again(seal.id, settled=seal.settles).to_json()
         admitted = self._admission.next(before, self._clock(), self._facts())
         if admitted is None:
             self._warm = True  # drained: what comes next is waited for
