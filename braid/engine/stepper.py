@@ -227,6 +227,8 @@ class Stepper:
             return version, begun.done
         elif cached is not None and cached.version == version:
             return version, cached.operator
+        for log in self._readers().values():
+            log.refresh()  # an update may have changed its columns since an earlier run in this process
         return version, self._config.operator.open(self._blocks(shard), state, self._losses(shard))
 
     def _first(self, shard: int, step: Step) -> tuple[int, int, bytes | None]:

@@ -208,6 +208,23 @@ class Category:
         """
         return retention.retire(self, before_wall_time_us, needed_from)
 
+    def begin_at(self, first: int, settings: Settings, removed_max_time: Mapping[str, int]) -> None:
+        """Let the category begin anew, with other columns, at a commit that is not there yet.
+
+        Nobody begins to read the commits before it any more; `clear` removes their files. To call it again
+        changes nothing.
+
+        Parameters
+        ----------
+        first
+            The number of the next commit.
+        settings
+            Columns, shards and time columns of the commits to come.
+        removed_max_time
+            The latest event time that the commits to come lack, per time column.
+        """
+        retention.begin_at(self, first, settings, removed_max_time)
+
     def clear(self, below: int) -> int:
         """Remove the files of retired commits before `below`; how many commits those were."""
         return retention.clear(self, below)

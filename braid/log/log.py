@@ -71,6 +71,13 @@ class Log:
                 storage.replace(CATEGORY_FILE, settings.seal())
         return Category(name, storage, settings)
 
+    def draft(
+        self, name: str, schema: pa.Schema, *, shards: int, time_columns: Sequence[str] = ()
+    ) -> Category:
+        """An existing category as it would be with other columns: rows may be written, nothing is changed."""
+        storage = self.storage.within(check_name(name, "category"))
+        return Category(name, storage, declare(name, schema, shards, time_columns, raw=False))
+
     def has(self, name: str) -> bool:
         """Whether a category exists."""
         return self.storage.within(check_name(name, "category")).exists(CATEGORY_FILE)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from braid.core.errors import LogError
 from braid.log.layout import (
     COMMITS,
     DATA,
@@ -18,6 +20,7 @@ from braid.log.layout import (
 
 if TYPE_CHECKING:
     from braid.log.category import Category
+    from braid.log.schema import Settings
 
 
 def retain(category: Category, before_wall_time_us: int, needed_from: int) -> int:
@@ -62,6 +65,33 @@ def retire(category: Category, before_wall_time_us: int, needed_from: int) -> in
         if first > settings.first:
             category.replace_settings(replace(settings, first=first, removed_max_time=removed))
     return first - settings.first
+
+
+def begin_at(category: Category, first: int, settings: Settings, removed_max_time: Mapping[str, int]) -> None:
+    """Let a category begin anew with the commit that follows, and with other columns.
+
+    Old commits keep their files, with the columns that they had; but nobody asks for them any more.
+    """
+    with category.storage.lock():
+        latest = category.latest()
+        if first <= latest and first == category.settings.first:
+            return  # it has, and commits have followed
+        if first != latest + 1:
+            raise LogError(
+                f"the category cannot begin anew with commit {first}, since it ends at {latest}",
+                where=f"category {category.name}",
+                hint="somebody else writes to it: stop that first",
+            )
+        stored = category.settings
+        category.replace_settings(
+            replace(
+                settings,
+                first=first,
+                removed_max_time=removed_max_time,
+                segments=stored.segments,
+                owner=stored.owner,
+            )
+        )
 
 
 def clear(category: Category, below: int) -> int:

@@ -230,15 +230,31 @@ class Launcher:
     # -- frames -----------------------------------------------------------------------------------
 
     def _slice(self, stage: SlicerStage) -> tuple[DataFrame, SinkConfig]:
-        marks = SlicerWatermarks(stage.source.name, stage.watermarks) if stage.watermarks else None
-        read_file = self._read_file(stage)
         inputs = Inputs(
-            self.session, self.home.home.log_root, self.options.batch_rows, read_file, self.cadence_file
+            self.session,
+            self.home.home.log_root,
+            self.options.batch_rows,
+            self._read_file(stage),
+            self.cadence_file,
         )
+        return self.sliced(stage, inputs, lambda schema: self._sink(stage, schema, slicer_watermarks(stage)))
+
+    def sliced(
+        self, stage: SlicerStage, inputs: Inputs, sink: Callable[[StructType], SinkConfig]
+    ) -> tuple[DataFrame, SinkConfig]:
+        """What a slicer makes of its inputs: rows or names of files, and how its sink stores them.
+
+        Parameters
+        ----------
+        stage, inputs
+            The slicer, and what it reads.
+        sink
+            How its sink stores rows with a schema.
+        """
         plan = stage.operation(self.plan, self.options, Facts())
         frame = slice_rows(stage, inputs, plan.required, self.options, str(self.home.home.root))
-        config = self._sink(stage, frame.schema, marks)
-        slicer = self._arrow_slicer(stage, inputs, config)
+        config = sink(frame.schema)
+        slicer = self._arrow_slicer(stage, inputs, config, stored_schema(frame.schema))
         plan = stage.operation(self.plan, self.options, Facts(expressible=slicer is not None))
         config = replace(config, lists=None if plan.lists is None else _faults(plan.lists))
         if isinstance(config, BlocksConfig):
@@ -248,15 +264,14 @@ class Launcher:
             return replace(inputs, session=self.interpreted).paths(stage.source), config
         return frame.drop(*dict(plan.copies)), config
 
-    def _arrow_slicer(self, stage: SlicerStage, inputs: Inputs, config: SinkConfig) -> ArrowSlicer | None:
+    def _arrow_slicer(
+        self, stage: SlicerStage, inputs: Inputs, config: SinkConfig, target: pa.Schema
+    ) -> ArrowSlicer | None:
         """What slices whole files, if their types allow it."""
         if not isinstance(config, BlocksConfig) or not may_read_whole_files(stage):
             return None
         stored = inputs.parquet_schema(stage.source)
-        if stored is None:
-            return None
-        target = self.log.open(config.category).schema
-        return ArrowSlicer.plan(stage, stored, target, self.options.max_future)
+        return None if stored is None else ArrowSlicer.plan(stage, stored, target, self.options.max_future)
 
     def _operate(self, stage: Stage) -> tuple[DataFrame, SinkConfig]:
         home, facts = str(self.home.home.root), self._facts(stage)
@@ -419,9 +434,12 @@ class Launcher:
                 staging=str(self.home.root / "staging" / stage.name),
                 time=target.time,
             )
-        columns = arrow_schema(StructType([field for field in schema.fields if field.name != NOTE]))
         category = self.log.create(
-            target.name, columns, shards=target.shards, time_columns=target.time_columns, owner=owner
+            target.name,
+            stored_schema(schema),
+            shards=target.shards,
+            time_columns=target.time_columns,
+            owner=owner,
         )
         return BlocksConfig(
             **common,
@@ -443,6 +461,16 @@ class Launcher:
     @property
     def _resuming(self) -> Resuming:
         return Resuming(self.home, self.plan, self.options)
+
+
+def slicer_watermarks(stage: SlicerStage) -> SlicerWatermarks | None:
+    """Watermarks that a slicer passes on, if its source has any."""
+    return SlicerWatermarks(stage.source.name, stage.watermarks) if stage.watermarks else None
+
+
+def stored_schema(schema: StructType) -> pa.Schema:
+    """The columns that a category has for rows of a query."""
+    return arrow_schema(StructType([field for field in schema.fields if field.name != NOTE]))
 
 
 def _faults(lists: Listed) -> list[tuple[str, str | None]]:

@@ -10,9 +10,17 @@ from pyarrow import fs
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-!.~'()*:@&=+$,;/")
 
 
+_SPECIAL = frozenset("*?[]{}\\")
+
+
 def is_pattern(path: str) -> bool:
     """Whether Hadoop takes a path for a pattern."""
-    return not set("*?[]{}\\").isdisjoint(path)
+    return not _SPECIAL.isdisjoint(path)
+
+
+def as_pattern(path: str) -> str:
+    """The pattern that only a path matches."""
+    return "".join(f"\\{one}" if one in _SPECIAL else one for one in path)
 
 
 def located(path: str) -> tuple[fs.FileSystem, str]:

@@ -5,8 +5,10 @@ import os
 import pyarrow as pa
 import pytest
 
+from braid.core.errors import LogError
 from braid.log import Log, write_file
 from braid.log.layout import commit_path, data_path
+from tests.log.crashing import EAGER
 from tests.log.samples import Counting, everything, multiset, rows, typed
 
 
@@ -149,3 +151,29 @@ def test_clearing_goes_on_where_a_crash_has_ended_it(category, monkeypatch):
     assert category.clear(3) == 2
     assert len(data_files(category)) == 1
     assert everything(category.reader()).num_rows == 10
+
+
+def test_a_category_begins_anew_with_other_columns(log, category):
+    for number in range(6):
+        category.append(rows(20, seed=number), wall_time=number)
+    while category.compact(EAGER, now=10**9):
+        continue
+    category.append(rows(5, seed=6), wall_time=6)
+    other = pa.schema([("__hash", pa.int64()), ("n", pa.string())])
+    draft = log.draft(category.name, other, shards=2)
+    entry = write_file(draft, "again", pa.table({"__hash": [3, 1], "n": ["c", "a"]}, other).to_batches())
+    assert everything(category.reader()).num_rows == 125  # a draft changes nothing
+    for _ in range(2):
+        category.begin_at(7, draft.settings, {"__time": 9})
+        assert (category.first, category.latest(), category.schema) == (7, 6, other)
+    for _ in range(2):
+        category.publish(7, [entry])
+        category.begin_at(7, draft.settings, {"__time": 9})
+        category.clear(7)
+    found = log.open(category.name)
+    assert everything(found.reader()).to_pydict() == {"__hash": [1, 3], "n": ["a", "c"]}
+    assert (found.removed_max_time, found.shards) == ({"__time": 9}, 2)
+    assert len(data_files(found)) == 1
+    assert not found.settings.segments
+    with pytest.raises(LogError, match="cannot begin anew with commit 5, since it ends at 7"):
+        found.begin_at(5, draft.settings, {})

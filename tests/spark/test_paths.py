@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from braid.spark.paths import escaped, located, unescaped
+from braid.spark.paths import as_pattern, escaped, is_pattern, located, unescaped
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,9 @@ def test_paths_are_escaped_as_java_does(path: str, uri: str) -> None:
     assert escaped(path) == uri
     assert unescaped(uri) == path
     assert located(f"file://{path}")[1] == path
+
+
+def test_a_path_as_a_pattern_matches_itself_alone() -> None:
+    assert as_pattern("/a b/50%.json") == "/a b/50%.json"
+    assert as_pattern("/[x]{y}*?\\") == r"/\[x\]\{y\}\*\?\\"
+    assert is_pattern("/[x]")

@@ -11,11 +11,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
-from braid.core.columns import TIME
 from braid.core.counters import Counters
 from braid.core.errors import LogError
+from braid.engine.chunk_order import chunk_order
 from braid.engine.output_watermarks import OutputWatermarks, read_watermarks
-from braid.eventtime.arrival import ChunkOrder, in_order
+from braid.eventtime.arrival import ChunkOrder
+from braid.log.category import Category
 from braid.log.log import Log
 from braid.log.records import FileEntry
 from braid.log.shared import fresh
@@ -88,9 +89,12 @@ class BlockWriter(NotedWriter[BlocksConfig]):
     def store(self, batches: Iterator[pa.RecordBatch]) -> str:
         """Write one data file."""
         config = self._config
-        category = fresh(config.root, config.category)
         copied = (_with_copies(batch, config.copies) for batch in batches)
-        return write_file(category, config.stage, copied, config.chunk_rows).to_json()
+        return write_file(self.category(), config.stage, copied, config.chunk_rows).to_json()
+
+    def category(self) -> Category:
+        """The category, with the columns that are written."""
+        return fresh(self._config.root, self._config.category)
 
     def publish(self, stored: Sequence[str], commit: int, counts: Counters) -> None:
         """Publish one commit; one that exists must be our own."""
@@ -98,7 +102,7 @@ class BlockWriter(NotedWriter[BlocksConfig]):
         entries = [FileEntry.from_json(text) for text in stored]
         category = Log(config.root).open(config.category)
         marks = self._watermarks(counts)
-        won = category.publish(commit, entries, marks, order=_by_time(entries, ChunkOrder(config.order)))
+        won = category.publish(commit, entries, marks, order=chunk_order(entries, ChunkOrder(config.order)))
         if not won and commit >= category.first:
             there = category.reader().commit(commit)
             if not all(name.startswith(f"{config.stage}-") for name in there.files):
@@ -128,18 +132,6 @@ def _with_copies(batch: pa.RecordBatch, copies: Mapping[str, str]) -> pa.RecordB
     for name, original in copies.items():
         batch = batch.append_column(name, batch.column(original))
     return batch
-
-
-def _by_time(entries: Sequence[FileEntry], order: ChunkOrder) -> list[int] | None:
-    """The order of chunks; None for rows that no join reads.
-
-    Spark packs files into tasks by size, and tasks run side by side, so that within a micro-batch the order
-    of arrival is lost anyway. By time, a backlog comes to the join as a stream would, not as late rows.
-    """
-    chunks = [chunk for entry in entries for chunk in entry.chunks]
-    if not all(TIME in chunk.times for chunk in chunks):
-        return None
-    return in_order(order, [chunk.times[TIME] for chunk in chunks])
 
 
 def _shard_rows(entries: Sequence[FileEntry], shards: int) -> list[int]:

@@ -1,13 +1,14 @@
-"""A streaming source over a category of the log: raw JSON lines or typed columns, chunk by chunk."""
+"""A source over a category of the log, streaming or once: raw JSON lines or typed columns, chunk by chunk."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
@@ -31,8 +32,9 @@ class CategorySource(DataSource):
 
     Options: `root` of the log, `category`, `max_rows` per micro-batch, `tasks` to read with; `read_file`,
     where to say how far a micro-batch reads, if its sink needs it; `cadence_file`, where the driver says how
-    often to run, if it does; `internal`, whether another stage of the application writes the category. The
-    schema that the caller gives names the columns to read.
+    often to run, if it does; `internal`, whether another stage of the application writes the category. To
+    read once, `start` and `end` say what, as offsets in JSON. The schema that the caller gives names the
+    columns to read.
     """
 
     @classmethod
@@ -53,12 +55,120 @@ class CategorySource(DataSource):
             paced=self.options.get("internal") != "true",
         )
 
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """The reader of what is between two offsets."""
+        return CategoryReader(
+            self.options["root"],
+            self.options["category"],
+            tuple(schema.fieldNames()),
+            ReadOffset.from_json(json.loads(self.options["start"])).next,
+            ReadOffset.from_json(json.loads(self.options["end"])).next,
+            int(self.options["tasks"]),
+        )
+
 
 @dataclass
 class Piece(InputPartition):
     """Chunks that one task reads, ascending."""
 
     ranges: list[ChunkRange]
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Chunks from `start` up to, but not including `end`.
+
+    Parameters
+    ----------
+    end
+        The first chunk after them.
+    limited
+        Whether it ends where it does because it would be too long.
+    """
+
+    end: Position
+    limited: bool
+
+
+def stretch_from(
+    log: Reader, start: Position, max_rows: int, last: int | None = None, commits: int | None = None
+) -> Stretch:
+    """What to read from `start` on: as far as the row budget goes, but at least one chunk.
+
+    Parameters
+    ----------
+    log, start
+        Where to begin.
+    max_rows
+        The budget.
+    last
+        The last commit to read; None for what is there.
+    commits
+        Most commits to look at; as many as a micro-batch does if None.
+    """
+    rows, following, commits = 0, start, commits or COMMITS_AT_ONCE
+    records = log.poll(start.commit - 1, commits)
+    for record in records:
+        if last is not None and record.id > last:
+            break
+        for part in record.chunks[following.chunk :]:
+            if rows and rows + part.rows > max_rows:
+                return Stretch(Position(record.id, part.index), limited=True)
+            rows += part.rows
+        following = Position(record.id + 1, 0)
+    return Stretch(following, limited=len(records) == commits)
+
+
+def chunks_between(log: Reader, start: Position, end: Position) -> list[tuple[Position, int]]:
+    """Chunks from `start` up to, but not including `end`, with their rows."""
+    last = end.commit if end.chunk else end.commit - 1
+    chunks = (
+        (Position(number, part.index), part.rows)
+        for number in range(start.commit, last + 1)
+        for part in log.commit(number).chunks
+    )
+    return [(position, rows) for position, rows in chunks if start <= position < end]
+
+
+def split(chunks: Sequence[tuple[Position, int]], tasks: int) -> list[Piece]:
+    """Chunks in tasks of about equal size, in order."""
+    share = max(1, -(-sum(rows for _, rows in chunks) // tasks))
+    found: list[list[Position]] = []
+    filled = share
+    for position, rows in chunks:
+        if filled >= share:
+            found.append([])
+            filled = 0
+        found[-1].append(position)
+        filled += rows
+    return [Piece(ranges_of(positions)) for positions in found]
+
+
+def read_piece(log: Reader, partition: InputPartition, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The chunks of a task, as they are stored."""
+    assert isinstance(partition, Piece)
+    for commit, chunk in positions_in(partition.ranges):
+        yield log.read(commit, chunk, columns=columns)
+
+
+@dataclass(frozen=True)
+class CategoryReader(DataSourceReader):
+    """Reads chunks of a category once, from `start` up to, but not including `end`."""
+
+    root: str
+    category: str
+    columns: tuple[str, ...]
+    start: Position
+    end: Position
+    tasks: int
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Tasks of about equal size."""
+        return split(chunks_between(reader(self.root, self.category), self.start, self.end), self.tasks)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The chunks of a task, as they are stored."""
+        return read_piece(reader(self.root, self.category), partition, self.columns)
 
 
 class CategoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -100,11 +210,12 @@ class CategoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before = ReadOffset.from_json(start).next
         if self._wait(before) is Due.LATER:
             return start
-        following = self._following(before)
-        if following == before:
+        found = stretch_from(self._reader(), before, self._max_rows, self._end)
+        self._limited = found.limited
+        if found.end == before:
             return start
         self._waiting.began()
-        return ReadOffset(following).to_json()
+        return ReadOffset(found.end).to_json()
 
     def _wait(self, start: Position) -> Due:
         """Wait until it is time to read, unless the last micro-batch has left something."""
@@ -116,59 +227,19 @@ class CategoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         return self._waiting.input(fresh) if self._paced else self._waiting.operator(lambda: [fresh()])
 
-    def _following(self, start: Position) -> Position:
-        self._limited = False
-        rows = 0
-        following = start
-        records = self._reader().poll(start.commit - 1, COMMITS_AT_ONCE)
-        for record in records:
-            if self._end is not None and record.id > self._end:
-                break
-            for part in record.chunks[following.chunk :]:
-                if rows and rows + part.rows > self._max_rows:
-                    self._limited = True
-                    return Position(record.id, part.index)
-                rows += part.rows
-            following = Position(record.id + 1, 0)
-        self._limited = len(records) == COMMITS_AT_ONCE
-        return following
-
     def partitions(self, start: dict[str, Json], end: dict[str, Json]) -> Sequence[InputPartition]:
         """Split the chunks between two offsets into tasks of about equal size, in order."""
         following = ReadOffset.from_json(end).next
-        pieces = self._between(ReadOffset.from_json(start).next, following)
-        total = sum(rows for _, rows in pieces)
+        chunks = chunks_between(self._reader(), ReadOffset.from_json(start).next, following)
         if self._read_file is not None:
+            total = sum(rows for _, rows in chunks)
             told = ReadUpTo(offset=end, following={SOURCE: following}, rows=total)
             told.write(Path(self._read_file), durable=False)
-        share = max(1, -(-total // self._tasks))
-        tasks: list[list[Position]] = []
-        filled = share
-        for position, rows in pieces:
-            if filled >= share:
-                tasks.append([])
-                filled = 0
-            tasks[-1].append(position)
-            filled += rows
-        return [Piece(ranges_of(positions)) for positions in tasks]
+        return split(chunks, self._tasks)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The chunks of a task, as they are stored."""
-        assert isinstance(partition, Piece)
-        log = reader(self._root, self._category)
-        for commit, chunk in positions_in(partition.ranges):
-            yield log.read(commit, chunk, columns=self._columns)
+        return read_piece(self._reader(), partition, self._columns)
 
     def _reader(self) -> Reader:
         return reader(self._root, self._category)
-
-    def _between(self, start: Position, end: Position) -> list[tuple[Position, int]]:
-        """Chunks from `start` up to, but not including `end`, with their rows."""
-        log = self._reader()
-        last = end.commit if end.chunk else end.commit - 1
-        chunks = (
-            (Position(number, part.index), part.rows)
-            for number in range(start.commit, last + 1)
-            for part in log.commit(number).chunks
-        )
-        return [(position, rows) for position, rows in chunks if start <= position < end]

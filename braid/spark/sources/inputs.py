@@ -1,7 +1,8 @@
-"""Inputs of an application as streaming frames: categories, files, Kafka topics."""
+"""Inputs of an application as frames: categories, files, Kafka topics; streaming, or a part of them once."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StringType, StructField, StructType
@@ -17,10 +18,12 @@ from pyspark.sql.types import StringType, StructField, StructType
 from braid.core.columns import FILE_CLOCK, FILE_PATH, NOTE, RAW, RAW_COLUMN
 from braid.core.connectors import SourceKind
 from braid.core.errors import RunError, SchemaError
+from braid.engine.offsets import ReadOffset
+from braid.engine.slicing_again import Part
 from braid.log.category import Category
 from braid.log.log import Log
 from braid.plan.stages.base import Source
-from braid.spark.paths import located, unescaped
+from braid.spark.paths import as_pattern, is_pattern, located, unescaped
 from braid.spark.schemas import arrow_schema, spark_schema
 from braid.spark.sources.category import CategorySource
 from braid.spark.sources.csv_files import CsvFiles
@@ -29,7 +32,7 @@ from braid.spark.sources.seen_files import is_hidden
 
 KAFKA_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 _BINARY_FILES = "path string, modificationTime timestamp, length bigint, content binary"
-_FILE_BYTES = str(256 * 2**20)
+FILE_BYTES = 256 * 2**20
 """Input of a micro-batch over files, unless the program says otherwise: large, but the join can begin."""
 
 
@@ -51,6 +54,8 @@ class Inputs:
         Where the driver says how often to run, if it does.
     tables
         Folders of Parquet files that have been looked at.
+    part
+        What to read once; None reads sources as streams.
     """
 
     session: SparkSession
@@ -59,6 +64,7 @@ class Inputs:
     read_file: str | None = None
     cadence_file: str | None = None
     tables: dict[str, DataFrame] = field(default_factory=dict)
+    part: Part | None = None
 
     def open(self, source: Source, required: Sequence[str]) -> DataFrame:
         """The declared columns of a source, with `__raw` and `__note`; JSON records must have `required`."""
@@ -72,18 +78,22 @@ class Inputs:
     def category(self, category: Category, columns: Sequence[str], *, internal: bool) -> DataFrame:
         """Columns of a category as they are stored; `internal` if a stage of the application writes it."""
         schema = StructType([spark_schema(category.schema)[name] for name in columns])
-        reader = (
-            self.session.readStream.format(CategorySource.name())
-            .schema(schema)
-            .option("root", self.root)
-            .option("category", category.name)
-            .option("max_rows", self.max_rows)
-            .option("tasks", self.session.sparkContext.defaultParallelism)
-            .option("internal", internal)
-        )
-        for name, path in (("read_file", self.read_file), ("cadence_file", self.cadence_file)):
-            if path is not None:
-                reader = reader.option(name, path)
+        options: dict[str, str | int | None] = {
+            "root": self.root,
+            "category": category.name,
+            "max_rows": self.max_rows,
+            "tasks": self.session.sparkContext.defaultParallelism,
+            "internal": str(internal).lower(),
+            "read_file": self.read_file,
+            "cadence_file": self.cadence_file,
+        }
+        if self.part is not None:
+            for name, position in (("start", self.part.first), ("end", self.part.end)):
+                options[name] = json.dumps(ReadOffset(position).to_json())
+        reader = self._reader().format(CategorySource.name()).schema(schema)
+        for name, value in options.items():
+            if value is not None:
+                reader = reader.option(name, value)
         return reader.load()
 
     def parquet_schema(self, source: Source) -> pa.Schema | None:
@@ -107,7 +117,7 @@ class Inputs:
 
     def paths(self, source: Source) -> DataFrame:
         """The files of a source, by name, each with the clock of its micro-batch."""
-        frame = self._file_reader(source).format("binaryFile").schema(_BINARY_FILES).load(source.name)
+        frame = self._load(source, "binaryFile", _BINARY_FILES)
         named = frame.select(F.col(FILE_PATH), F.unix_micros(F.current_timestamp()).alias(FILE_CLOCK))
         return named.coalesce(self.session.sparkContext.defaultParallelism)
 
@@ -128,10 +138,9 @@ class Inputs:
         return parse_typed(frame, source.columns, source.time_unit, source.time)
 
     def _files(self, source: Source, required: Sequence[str]) -> DataFrame:
-        reader = self._file_reader(source)
         try:
             if source.format == "json":
-                frame = reader.format("text").load(source.name)
+                frame = self._load(source, "text")
                 return parse_json(frame, source.columns, required, source.time_unit, source.time)
             if source.format == "csv":
                 frame = self._csv(source)
@@ -145,7 +154,7 @@ class Inputs:
                     where=source.name,
                     hint=f"existing columns: {', '.join(stored.fieldNames())}",
                 )
-            frame = reader.schema(StructType([stored[name] for name in names])).parquet(source.name)
+            frame = self._load(source, "parquet", StructType([stored[name] for name in names]))
         except (PySparkException, Py4JJavaError) as error:
             raise _unreadable(source, _told(error), source.name) from error
         return parse_typed(frame, source.columns, source.time_unit, source.time)
@@ -156,14 +165,24 @@ class Inputs:
             self.tables[source.name] = self.session.read.parquet(source.name)
         return self.tables[source.name]
 
-    def _file_reader(self, source: Source) -> DataStreamReader:
-        reader = self.session.readStream
+    def _load(self, source: Source, kind: str, schema: StructType | str | None = None) -> DataFrame:
+        """Files of a source, as Spark reads files of a kind."""
+        reader = self._reader().format(kind)
+        reader = reader if schema is None else reader.schema(schema)
         options = {name.lower(): value for name, value in source.options}
         if "maxfilespertrigger" not in options:
-            options.setdefault("maxbytespertrigger", _FILE_BYTES)
+            options.setdefault("maxbytespertrigger", str(FILE_BYTES))
+        files = () if self.part is None else self.part.files
+        if any("=" in file for file in files) and not is_pattern(source.name):
+            options["basepath"] = source.name  # as Spark does for a micro-batch of files in partitions
         for name, value in options.items():
             reader = reader.option(name, value)
-        return reader
+        if isinstance(reader, DataFrameReader):
+            return reader.load([as_pattern(file) for file in files])
+        return reader.load(source.name)
+
+    def _reader(self) -> DataFrameReader | DataStreamReader:
+        return self.session.readStream if self.part is None else self.session.read
 
     def _csv(self, source: Source) -> DataFrame:
         """Texts of CSV files, each by its own header; the first file must have the columns."""

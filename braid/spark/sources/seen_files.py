@@ -190,16 +190,15 @@ class SeenFiles:
         write_text(self._notes / name, "\n".join(["v1", *(seen.to_line() for seen in files)]))
 
     def _forget(self) -> None:
-        """Forget files that are too old to be read again, and those that are gone, but for recent ones.
+        """Forget files that are gone, but for recent ones.
 
-        A folder that is empty may be one that is not mounted right now.
+        Those that are there may have to be read again. A folder that is empty may be one that is not mounted
+        right now.
         """
         there = set(os.listdir(self._folder))  # noqa: PTH208  names only
-        oldest, gone = self._latest - MAX_AGE, self._latest - GONE if there else 0
+        gone = self._latest - GONE if there else 0
         self._seen = {
-            path: seen
-            for path, seen in self._seen.items()
-            if seen.timestamp >= oldest and (seen.timestamp >= gone or seen.name in there)
+            path: seen for path, seen in self._seen.items() if seen.timestamp >= gone or seen.name in there
         }
         self._names = {seen.name for seen in self._seen.values()}
 

@@ -87,6 +87,17 @@ def test_files_that_are_gone_for_long_are_forgotten(tmp_path: Path, folder: Path
     assert names(again) == names(seen) == ["gone"]
 
 
+def test_files_that_are_there_are_known_however_old_they_are(tmp_path: Path, folder: Path) -> None:
+    seen = SeenFiles(tmp_path / "notes", folder)
+    put(folder, "old", NOW - 2 * MAX_AGE)
+    take(seen)
+    for number in range(INTERVAL):
+        put(folder, f"{number}", NOW)
+        take(seen)
+    known = SeenFiles(tmp_path / "notes", folder).between(-1, seen.last)
+    assert [file.name for file in known] == ["old", *(str(number) for number in range(INTERVAL))]
+
+
 def test_nothing_is_forgotten_while_a_folder_is_empty(tmp_path: Path, folder: Path) -> None:
     seen = SeenFiles(tmp_path / "notes", folder)
     put(folder, "old", NOW - GONE - 1)
