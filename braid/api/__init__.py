@@ -2,8 +2,9 @@
 
 Programs: `compile_text`, `compile_file`, `load_plan`, `explain`, `diff`. Nothing of these runs anything.
 Applications: `run` starts one and gives its `Application`; `status` shows those of a home, `running_plan`
-what one of them runs, and `running_overrides` which options were set at its start; `rescale` gives a running
-one other shards, and `release` lets others write what one of them owns.
+what one of them runs, and `running_overrides` which options were set at its start; `update_of` tells what it
+takes to go on as another program; `rescale` gives a running one other shards, and `release` lets others write
+what one of them owns.
 Data: `publish`, `publish_file`, `publish_lines` and `Publisher` append records, `read` and `read_batches`
 read rows, `categories` lists.
 Upkeep: `upkeep` looks after the log of a home, `drop_category` and `drop_application` remove for good.
@@ -14,7 +15,15 @@ What is below (`braid.plan`, `braid.spark`, ...) may change without notice.
 
 from typing import TYPE_CHECKING
 
-from braid.api.applications import release, rescale, run, running_overrides, running_plan, status
+from braid.api.applications import (
+    release,
+    rescale,
+    run,
+    running_overrides,
+    running_plan,
+    status,
+    update_of,
+)
 from braid.api.data import (
     CategoryInfo,
     Publisher,
@@ -41,10 +50,12 @@ from braid.api.upkeep import drop_application, drop_category, upkeep
 from braid.engine.drop import Dropped
 from braid.engine.upkeep import CategoryReport, TableReport, UpkeepReport
 from braid.engine.upkeep_rules import Holder
+from braid.plan.update.rules import Verdict
 
 if TYPE_CHECKING:
     # Importing it needs PySpark, which `run` does when it is called.
     from braid.spark.app import Application as Application
+    from braid.spark.updating import Update as Update
 
 __all__ = [
     "FORMATS",
@@ -57,6 +68,7 @@ __all__ = [
     "Publisher",
     "TableReport",
     "UpkeepReport",
+    "Verdict",
     "categories",
     "compile_file",
     "compile_text",
@@ -81,5 +93,6 @@ __all__ = [
     "running_overrides",
     "running_plan",
     "status",
+    "update_of",
     "upkeep",
 ]

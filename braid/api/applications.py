@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from braid.api.programs import load_plan
+from braid.core.config import parse_options
 from braid.core.errors import ConfigError, RunError
 from braid.engine.ownership import release as release_owned
 from braid.home.control import Rescale, Rescaled
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession  # noqa: TID251  only a name for the type checker
 
     from braid.spark.app import Application
+    from braid.spark.updating import Update
 
 _POLL_SECONDS = 0.1
 
@@ -87,6 +89,19 @@ def run(
         on_phase=on_phase,
     )
     return application.start()
+
+
+def update_of(
+    plan: Plan, home: HomeLike = None, options: Mapping[str, object] | None = None
+) -> Update | None:
+    """What it means to go on as another program; None if the application has not run yet."""
+    from braid.spark.updating import Update
+
+    found = Home.at(home).application(plan.application)
+    if not found.plan_file.exists():
+        return None
+    settings = parse_options({**dict(plan.options), **(options or {})})
+    return Update.of(found, ran_plan(found), plan.with_options(settings))
 
 
 def running_plan(application: str, home: HomeLike = None) -> Plan:

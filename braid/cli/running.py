@@ -59,8 +59,18 @@ def run(
     spark: Annotated[
         list[str] | None, typer.Option("--spark", help="spark.setting=value.", show_default=False)
     ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Agree to an update that replays inputs, without being asked.")
+    ] = False,
+    discard: Annotated[
+        bool,
+        typer.Option("--discard", help="Agree that such an update decides rows in flight before their time."),
+    ] = False,
 ) -> None:
     """Run an application in the foreground; Ctrl-C stops it, and the next start goes on from there.
+
+    Another program than the last one is an update: `braid diff` tells beforehand what that does to rows in
+    flight. One that replays inputs says so, and asks.
 
     A second Ctrl-C ends the process at once, which loses nothing either. The exit code is 0 if the
     application was drained or stopped, 1 if it failed, and 128 and the signal's number if it was interrupted
@@ -68,16 +78,20 @@ def run(
     """
     monitor = Monitor(sys.stderr)
     handle: api.Application | None = None
+    plan, options = api.load_plan(program), _pairs(assignments, "--set")
+    yes, discard = _agreed(api.update_of(plan, home, options), yes, discard)
     with interruptible():
         try:
             handle = api.run(
-                program,
+                plan,
                 home,
-                options=_pairs(assignments, "--set"),
+                options=options,
                 drain=drain,
                 create=create,
                 master=master,
                 settings=_pairs(spark, "--spark"),
+                replay=yes,
+                discard=discard,
                 on_phase=monitor.phase,
             )
             with monitor.showing(handle):
@@ -89,6 +103,20 @@ def run(
             handle.stop()
             handle.wait()
     typer.echo(monitor.summary(handle))
+
+
+def _agreed(update: api.Update | None, yes: bool, discard: bool) -> tuple[bool, bool]:
+    """Show an update that replays inputs, and ask a person at a terminal; without one, options must do."""
+    if update is None or update.found.verdict is not api.Verdict.REPLAYED:
+        return yes, discard
+    typer.echo(api.diff_text(update.found), err=True, nl=False)
+    held = {name: rows for name, rows in update.in_flight().items() if rows}
+    for name, rows in held.items():
+        typer.echo(f"{name}: {rows:,} rows in flight are decided before their time", err=True)
+    if sys.stdin.isatty():
+        yes = yes or typer.confirm("Carry out this update?", err=True)
+        discard = discard or not held or (yes and typer.confirm("Decide rows in flight now?", err=True))
+    return yes, discard
 
 
 def status(

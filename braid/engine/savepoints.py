@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from braid.engine.offsets import OperatorOffset
 from braid.home.files import write_text
 from braid.kernels.operator import OperatorSpec
 from braid.kernels.recut import Cutting, ShardState
-from braid.kernels.state import decode, encode
+from braid.kernels.state import InputState, OperatorState, decode, encode
 from braid.log.reader import Reader
 from braid.log.sealed import check_format, seal, unseal
 
@@ -122,6 +122,20 @@ class Savepoint:
             tuple(((low, high), b64decode(state)) for (low, high), state in record["shards"]),
         )
 
+    def moved(self, name: str, ends: Mapping[str, Position]) -> Savepoint:
+        """The same under another name, after inputs were sliced again: they end at other positions.
+
+        Its windows are closed. What has come out of rows is not known of those that were sliced again; where
+        that was true of any of them, it is taken to be true of all.
+        """
+        inputs = {
+            one: replace(offset, position=ends.get(one, offset.position), estimator=None)
+            for one, offset in self.offset.at.inputs.items()
+        }
+        offset = replace(self.offset, at=replace(self.offset.at, inputs=inputs), sealed=name)
+        shards = tuple((hashes, encode(_moved(decode(state), ends))) for hashes, state in self.shards)
+        return replace(self, offset=offset, shards=shards)
+
     def cut(self, operator: OperatorSpec, readers: Mapping[str, Reader], wanted: HashRange) -> bytes:
         """The state of a shard that has the wanted hashes."""
 
@@ -132,6 +146,14 @@ class Savepoint:
             ShardState(hashes, decode(state)) for hashes, state in self.shards if overlap(hashes, wanted)
         )
         return encode(Cutting(below, operator.gone, operator.whole).cut(shards, wanted))
+
+
+def _moved(state: OperatorState, ends: Mapping[str, Position]) -> OperatorState:
+    inputs = dict(state.inputs)
+    for name, end in ends.items():
+        foreign = None if inputs[name].foreign is None else end
+        inputs[name] = InputState(floor=inputs[name].floor, last=end, foreign=foreign)
+    return replace(state, inputs=inputs)
 
 
 def savepoint_name(stage: str, number: str) -> str:

@@ -43,6 +43,21 @@ class Generation(Record):
     savepoint: str | None = None
 
 
+class Updating(Record):
+    """An update that has begun to change inputs of joins: the program that ran before cannot go on any more.
+
+    Parameters
+    ----------
+    id
+        By which those who do it know it.
+    plan
+        A digest of the plan that it leads to.
+    """
+
+    id: str
+    plan: str
+
+
 class Seal(Record):
     """Asks the source of a stage for a savepoint after the next micro-batch, and for nothing after that.
 

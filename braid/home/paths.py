@@ -95,6 +95,16 @@ class AppHome:
         return self.root / "plan.json"
 
     @property
+    def updating_file(self) -> Path:
+        """Tells of an update that must be ended before anything else: see `braid.home.control.Updating`."""
+        return self.root / "control" / "updating.json"
+
+    @property
+    def next_plan_file(self) -> Path:
+        """The plan that such an update leads to, as JSON."""
+        return self.root / "next.plan.json"
+
+    @property
     def status_file(self) -> Path:
         """What the application is doing, with the last metrics of every stage, as JSON."""
         return self.root / "status.json"

@@ -147,7 +147,8 @@ class Application:
         try:
             self._check_update()
             check_outputs(self.home, self.plan, self._options)
-            Resuming(self.home, self.plan, self._options).check()
+            if not self.home.updating_file.exists():
+                Resuming(self.home, self.plan, self._options).check()
             check_inputs(self.home, self.plan, create=self._create)
             self._log = self._held.enter_context(log_to_file(self.home.log_file, self.home.name))
             self._silences = Silences(self._log)
@@ -308,6 +309,8 @@ class Application:
         with _writing():
             write_json(self.home.plan_file, plan_to_json(self.plan))
             write_options(self.home, self._as_set, self._overridden)
+            self.home.updating_file.unlink(missing_ok=True)
+            self.home.next_plan_file.unlink(missing_ok=True)
         self._on_phase(f"preparing {len(stages)} stages")
         self._queries = queries = RunQueries(
             self.home, self.plan, self._log, launcher, stopping, self._drain, self._show, self._own

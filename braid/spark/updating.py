@@ -10,7 +10,10 @@ be started again, too: all that was handed over is as good for it.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,16 +21,26 @@ from functools import partial
 from braid.core.config import parse_options
 from braid.core.errors import RunError
 from braid.core.logging import Log
+from braid.core.times import FAR, MIN_TIME
+from braid.engine.savepoints import Savepoint, savepoint_name
+from braid.engine.slicing_again import Progress
+from braid.home.control import Updating
 from braid.home.files import write_json
 from braid.home.paths import AppHome
 from braid.home.status import read_status
+from braid.plan.kinds.slicer import SlicerStage
+from braid.plan.serialise import plan_to_json
 from braid.plan.stages.base import Plan
 from braid.plan.update.diff import Diff, diff
 from braid.plan.update.rules import Verdict, Way
 from braid.spark.checkpoints import read_checkpoint
 from braid.spark.generations import Generations, forget_generations
 from braid.spark.launcher import Launcher
+from braid.spark.slicing_again import slice_again
 from braid.spark.supervised import Supervised
+
+OTHER_TIMES = ("join.time", "input.time_unit")
+"""Changes after which event times cannot be compared with those of before."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +95,13 @@ class Update:
 
     def check(self, consent: Consent) -> None:
         """Raise `RunError` if it cannot be done, or nobody has agreed to it."""
+        updating = Updating.read(self.home.updating_file)
+        if updating is not None and updating.plan not in (self._digest, _digest(self.before)):
+            raise RunError(
+                f"an update of application {self.home.name!r} to another program was interrupted",
+                where=str(self.home.next_plan_file),
+                hint=f"end it first, then run this one: braid run {self.home.next_plan_file} --yes --discard",
+            )
         verdict = self.found.verdict
         worst = [change for change in self.found.changes if change.verdict is verdict]
         what = f"the update of application {self.home.name!r} is {verdict.value}: " + "; ".join(
@@ -112,10 +132,49 @@ class Update:
             plan=self.before,
             options=parse_options(dict(self.before.options)),
             cadence_file=None,
+            built={},
         )
         old.prepare()
-        for name, way in self.found.ways.items():
-            steps.take(old, name, way)
+        again = [name for name, way in self.found.ways.items() if way is Way.SLICE_AGAIN]
+        updating = Updating.read(self.home.updating_file)
+        if updating is None or updating.plan != self._digest:
+            for name in again:
+                steps.finish_slicers(old, self._slicers(name))
+            for name, way in self.found.ways.items():
+                steps.take(old, name, way)
+            updating = Updating(id=uuid.uuid4().hex[:12], plan=self._digest)
+            if again:
+                write_json(self.home.next_plan_file, plan_to_json(self.found.after))
+                updating.write(self.home.updating_file)
+        for name in again:
+            steps.slice_again(name, self._slicers(name), updating.id, self._since(name))
+
+    def _slicers(self, name: str) -> dict[str, SlicerStage]:
+        """Slicers of the new plan that have to slice again, by the inputs of a stage."""
+        found = {}
+        for one, category in self.found.after.stage(name).reads().items():
+            now, was = self.found.after.writer(category), self.before.writer(category)
+            if isinstance(now, SlicerStage) and isinstance(was, SlicerStage) and not now.can_use(was):
+                found[one] = now
+        return found
+
+    def _since(self, name: str) -> int | None:
+        """The event time from which on rows are sliced again; None is all that the source has."""
+        status = read_status(self.home)
+        last = None if status is None or name not in status.stages else status.stages[name].last
+        changes = [
+            each for each in self.found.changes if each.stage == name and each.rule.way is Way.SLICE_AGAIN
+        ]
+        known = [each.replay for each in changes if each.kind not in OTHER_TIMES]
+        if last is None or len(known) < len(changes) or None in known:
+            return None
+        times = [counted.stream_time for counted in last.counters.inputs.values()]
+        reached = min((time for time in times if time is not None), default=MIN_TIME)
+        return None if abs(reached) >= FAR else reached - max(back for back in known if back is not None)
+
+    @property
+    def _digest(self) -> str:
+        return _digest(self.found.after)
 
 
 @dataclass(frozen=True)
@@ -139,6 +198,39 @@ class UpdateSteps:
     stopping: threading.Event
     launcher: Launcher
     on_phase: Callable[[str], None]
+
+    def finish_slicers(self, old: Launcher, slicers: Mapping[str, SlicerStage]) -> None:
+        """Let slicers of the old plan take in what there is, so that none has a micro-batch under way."""
+        for slicer in slicers.values():
+            stage = old.plan.stage(slicer.name)
+            self.on_phase(f"finishing {stage.name}")
+            log = self.log.bind(stage=stage.name)
+            begin = partial(old.start, stage, available_now=True)
+            Supervised(begin, log, self.stopping, bounded=True).wait()
+
+    def slice_again(
+        self, name: str, slicers: Mapping[str, SlicerStage], update: str, since: int | None
+    ) -> None:
+        """Slice inputs of a stage again, and let it begin behind them."""
+        generation = self.home.generation(name)
+        ends = {}
+        for one, slicer in slicers.items():
+
+            def tell(now: Progress, stage: str = slicer.name) -> None:
+                self.on_phase(f"slicing {stage} again: {now.rows:,} rows, {now.read:,} of {now.total:,} read")
+
+            done = slice_again(self.launcher, slicer, update, since=since, progress=tell)
+            self.log.info("sliced again", stage=slicer.name, rows=done.rows, gone=done.gone)
+            ends[one] = done.position
+        if generation is None or generation.savepoint is None:
+            return  # it has never run, and takes in what was sliced again as if it were new
+        named = savepoint_name(name, update)
+        if generation.savepoint != named:
+            Savepoint.read(self.home.savepoints / generation.savepoint).moved(update, ends).write(
+                self.home.savepoints / named
+            )
+            moved = generation.model_copy(update={"savepoint": named})
+            moved.write(self.home.control_file(name, "state"))
 
     def take(self, old: Launcher, name: str, way: Way) -> None:
         """Let a stage of the old plan end in a way that the new one can go on from."""
@@ -173,6 +265,11 @@ class UpdateSteps:
             drain.unlink(missing_ok=True)
         forget_generations(self.home, stage.name)
         self.log.info("stage handed over", stage=stage.name, way=way.name.lower(), batch=saved.batch)
+
+
+def _digest(plan: Plan) -> str:
+    text = json.dumps(plan_to_json(replace(plan, options=())), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 _DOING: Mapping[Way, str] = {

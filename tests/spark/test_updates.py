@@ -6,6 +6,7 @@ import pytest
 
 from braid import api
 from braid.api.data import publish, read
+from braid.core.errors import RunError
 from braid.home.paths import Home
 from braid.plan.stages.base import Plan
 
@@ -13,13 +14,14 @@ pytestmark = pytest.mark.spark
 
 PROGRAM = """
   CREATE APPLICATION app WITH (shards = 3, chunk_rows = 50, batch_rows = 1000);
-  CREATE INPUT TABLE l (id bigint, t timestamp, k string) FROM SCRIBE("l")
+  CREATE INPUT TABLE l (id bigint, t timestamp, k string, u timestamp, n bigint) FROM SCRIBE("l")
     TIME t ORDERED WITHIN INTERVAL '1' MINUTE;
-  CREATE INPUT TABLE r (id bigint, t timestamp, k string) FROM SCRIBE("r")
+  CREATE INPUT TABLE r (id bigint, t timestamp, k string, u timestamp, n bigint) FROM SCRIBE("r")
     TIME t ORDERED WITHIN INTERVAL '1' MINUTE;
   CREATE TABLE out AS SELECT l.id AS lid, r.id AS rid FROM l {join} STORAGE SCRIBE(category = "out");
 """
-ON = "ON l.k = r.k AND r.t BETWEEN l.t - INTERVAL '1 hour' AND l.t + INTERVAL '1 hour'"
+NEAR = "r.t BETWEEN l.t - INTERVAL '1 hour' AND l.t + INTERVAL '1 hour'"
+ON = f"ON l.k = r.k AND {NEAR}"
 BEGIN = 1_700_000_000
 
 
@@ -29,7 +31,7 @@ def program(join: str) -> Plan:
 
 def rows(*numbers: int, plus: int = 0, later: int = 0) -> list[dict[str, object]]:
     """Rows by number, which is also their key; ids are other ones with `plus`, and times later."""
-    return [{"id": n + plus, "t": BEGIN + n + later, "k": f"k{n}"} for n in numbers]
+    return [{"id": n + plus, "t": BEGIN + n + later, "k": f"k{n}", "u": BEGIN - n, "n": n} for n in numbers]
 
 
 class Out:
@@ -80,3 +82,58 @@ def test_types_and_match_modes_change_and_rows_in_flight_stay(spark: object, hom
     generation = home.application("app").generation("out")
     assert generation is not None
     assert generation.number == 5
+
+
+CLOSING = {
+    "join.keys": f"JOIN r ON upper(l.k) = upper(r.k) AND {NEAR}",
+    "join.time": "JOIN r ON l.k = r.k AND r.u BETWEEN l.u - INTERVAL '1 hour' AND l.u + INTERVAL '1 hour'",
+    "join.residual_operands": f"JOIN r {ON} AND l.n + 1 > r.n",
+    "join.live_added": f"JOIN r {ON} AND l.n < 100 AND r.n < 100",
+}
+
+
+@pytest.mark.parametrize("kind", list(CLOSING))
+def test_inputs_are_sliced_again_and_new_rows_find_those_of_before(
+    spark: object, home: Home, kind: str
+) -> None:
+    out = Out(home, spark)
+    assert out.run(f"JOIN r {ON}", rows(*range(20)), rows(*range(5))) == {(n, n) for n in range(5)}
+    found = api.update_of(program(CLOSING[kind]), home)
+    assert found is not None
+    assert kind in {change.kind for change in found.found.changes}
+    assert found.in_flight() == {"out": 25}
+    with pytest.raises(RunError, match="replayed"):
+        out.run(CLOSING[kind])
+    with pytest.raises(RunError, match="rows in flight are decided before their time: out 25"):
+        out.run(CLOSING[kind], replay=True)
+    agreed = {"replay": True, "discard": True}
+    assert out.run(CLOSING[kind], (), rows(5, 6, 7), **agreed) == {(n, n) for n in (5, 6, 7)}
+    # And as ever after that.
+    left = out.run(CLOSING[kind], rows(30), rows(8, 30))
+    assert left == {(8, 8), (30, 30)}
+    assert out.run(CLOSING[kind], drain=True) == set()
+
+
+def test_rows_that_came_out_padded_do_not_match_any_more(spark: object, home: Home) -> None:
+    out = Out(home, spark)
+    assert out.run(f"LEFT JOIN r {ON}", rows(*range(9)), rows(*range(5))) == {(n, n) for n in range(5)}
+    other = f"LEFT {CLOSING['join.keys']}"
+    padded = {(n, -1) for n in range(5, 9)}
+    assert out.run(other, replay=True, discard=True) == padded
+    assert out.run(other, rows(20), rows(5, 6, 20)) == {(20, 20)}
+    # Nor if the type is changed later.
+    assert out.run(CLOSING["join.keys"], rows(10), rows(7, 10)) == {(10, 10)}
+    totals = api.status(home)[0].stages["out"].totals
+    assert totals.lost_matches == 3
+    assert out.run(CLOSING["join.keys"], drain=True) == set()
+
+
+def test_a_join_becomes_one_of_another_kind(spark: object, home: Home) -> None:
+    out = Out(home, spark)
+    assert out.run(f"JOIN r {ON}", rows(*range(9)), rows(*range(5))) == {(n, n) for n in range(5)}
+    asof = "ASOF JOIN r MATCH_CONDITION (l.t >= r.t) ON l.k = r.k WITHIN INTERVAL '1 hour'"
+    assert (
+        out.run(asof, rows(5, 6, plus=100, later=60), rows(5, 6, plus=200), replay=True, discard=True)
+        == set()
+    )
+    assert out.run(asof, drain=True) == {(105, 205), (106, 206)}

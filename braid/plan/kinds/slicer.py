@@ -211,6 +211,20 @@ class SlicerStage(Stage):
         if isinstance(old, SlicerStage):
             yield from source_changes(subject, old.source, self.source, None)
 
+    def can_use(self, old: SlicerStage) -> bool:
+        """Whether blocks that another version of it has written are as good as its own to what reads them."""
+        was, now = old.join_input, self.join_input
+        assert was is not None
+        assert now is not None
+        known = {column.name for column in old.columns}
+        return (
+            was.keys == now.keys
+            and was.time.sql == now.time.sql
+            and old.source.time_unit == self.source.time_unit
+            and (now.live is None or was.live is not None)
+            and all(column.name in known for column in self.columns)
+        )
+
     def input_changes(
         self,
         old: SlicerStage,

@@ -59,6 +59,7 @@ CASES: list[tuple[str, str, list[str], Verdict]] = [
     ),
     ("l.n < r.n", "l.n <= r.n", ["join.residual"], Verdict.KEPT),
     ("l.n < r.n", "l.n + 1 < r.n", ["join.residual_operands"], Verdict.REPLAYED),
+    ("LEFT JOIN", "FULL JOIN", ["join.type", "join.type_operands"], Verdict.REPLAYED),
     ("AND l.n > 1", "AND l.n > 1 AND r.n > 1", ["join.live_added"], Verdict.REPLAYED),
     ("AND l.n > 1", "AND l.n > 2", ["join.live_changed"], Verdict.KEPT),
     ("AND l.n > 1", "", ["join.live_removed"], Verdict.KEPT),
