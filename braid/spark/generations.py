@@ -45,16 +45,22 @@ class Generations:
     stopping: threading.Event
 
     def change(self, stage: str, query: Supervised, wanted: Layout) -> float:
-        """Let a stage go on with another layout; returns for how many seconds it did not take anything in."""
+        """Let a stage go on with another layout.
+
+        Returns the seconds from the request until the first micro-batch of the new generation is done.
+        """
         began = time.monotonic()
         seal = Seal(id=uuid.uuid4().hex[:12])
         asked = self.home.control_file(stage, "seal")
         seal.write(asked, durable=False)
         try:
             saved = self._savepoint(stage, seal)
+            saving = time.monotonic() - began
             query.switch(partial(self._begin, stage, savepoint_name(stage, seal.id), saved, wanted))
         finally:
             asked.unlink(missing_ok=True)
+        switched = time.monotonic() - began
+        self._begun(stage)
         forget_generations(self.home, stage)
         seconds = time.monotonic() - began
         self.log.info(
@@ -63,6 +69,9 @@ class Generations:
             shards=wanted.shards,
             partitions=wanted.partitions,
             seconds=round(seconds, 3),
+            saving=round(saving, 3),
+            switching=round(switched - saving, 3),
+            opening=round(seconds - switched, 3),
         )
         return seconds
 
@@ -77,6 +86,16 @@ class Generations:
         while not (commits / str(saved.batch - generation.first_batch)).exists():
             self._pause(stage)
         return saved
+
+    def _begun(self, stage: str) -> None:
+        """Wait until a micro-batch is done: in the first one, shards are built from savepoint and log."""
+        commits = self.home.checkpoint(stage) / "commits"
+        while not any(commits.glob("[0-9]*")):
+            if self.stopping.wait(_POLL_SECONDS):
+                raise RunError(
+                    f"the application was stopped before stage {stage!r} had begun with its new shards",
+                    hint="it begins with them when it is started again",
+                )
 
     def _pause(self, stage: str) -> None:
         if self.stopping.wait(_POLL_SECONDS):
