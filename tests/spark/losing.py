@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import signal
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from datetime import datetime
 from pathlib import Path
 
 from braid import api
+from braid.home.control import Generation
 from braid.home.metrics import MicroBatch, read_metrics
 from tests.spark.cluster import Cluster, running, until
 from tests.spark.killing import Place, Trial
@@ -38,11 +40,14 @@ class Recovery:
     seconds
         Until the first micro-batch was committed that took in rows and did without what was lost.
     rebuilt
-        Shards that were built from state and log, until it ran evenly again.
+        Shards that were built from state and log in that micro-batch.
+    later
+        And those after it, until it ran evenly again or was spread anew.
     """
 
     seconds: float
     rebuilt: int
+    later: int
 
 
 class Losing:
@@ -71,14 +76,17 @@ class Losing:
 
     def lose(self, what: Callable[[int], None], number: int) -> Recovery:
         """Take something away from the cluster, on a worker or the worker itself."""
-        lost = time.time()
+        lost, before = time.time(), self._generation().number
         what(number)
         found = self.settle(lost)
         # One that was under way and needed nothing of what was lost tells nothing.
         first = next(
             one for one in found if one.counters.rows_in and (one.counters.rebuilt or _at(one) > lost)
         )
-        return Recovery(first.time - lost, sum(one.counters.rebuilt for one in found))
+        after = self._generation()
+        end = math.inf if after.number == before else after.first_batch
+        later = sum(one.counters.rebuilt for one in found if first.batch < one.batch < end)
+        return Recovery(round(first.time - lost, 2), first.counters.rebuilt, later)
 
     def where(self) -> list[int]:
         """Workers whose executors have had shards of the join."""
@@ -95,9 +103,13 @@ class Losing:
 
     def layout(self) -> tuple[int, int]:
         """Shards and state partitions."""
+        found = self._generation()
+        return found.shards, found.partitions
+
+    def _generation(self) -> Generation:
         found = self._application.generation(STAGE)
         assert found is not None
-        return found.shards, found.partitions
+        return found
 
     def _since(self, moment: float) -> list[MicroBatch]:
         path = self._application.metrics_file(STAGE)

@@ -48,7 +48,7 @@ def run(cluster: Cluster, home: Home, program: Path, **variables: str) -> subpro
         capture_output=True,
         text=True,
         timeout=150,
-        env={**cluster.environment(cluster.folder / "cache"), **variables},
+        env={**cluster.environment(cluster.folder.parent / "cache"), **variables},
         check=False,
     )
 
