@@ -129,11 +129,18 @@ class Watched:
             "shards": shards,
             "partitions": partitions,
             "pause_s": round(pause, 2),
+            **self._parts(),
             "taking_in_s": round(taken.time - asked, 2),
             "open_s": round(begun.counters.open_ms / 1000, 2),
             "held": begun.counters.pending,
             "savepoint_kb": saved >> 10,
         }
+
+    def _parts(self) -> dict[str, float]:
+        """What the last pause consisted of."""
+        lines = self.home.application("grown").log_file.read_text().splitlines()
+        last = [line for line in map(json.loads, lines) if line["event"] == "rescaled"][-1]
+        return {f"{part}_s": round(last[part], 2) for part in ("saving", "switching", "opening")}
 
 
 def measure(left: int, right: int, rescales: int) -> list[dict[str, float]]:

@@ -25,7 +25,6 @@ SERVER = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
 START_SECONDS = 60.0
 END_SECONDS = 20.0
 _EXECUTOR = "CoarseGrainedExecutorBackend"
-_REGISTERED = "Initialized BlockManager"
 _POLL_SECONDS = 0.05
 
 
@@ -124,9 +123,11 @@ class Cluster:
         return [one for one in _family(self._workers[number].pid) if _EXECUTOR in _command(one)]
 
     def has_executor(self, number: int) -> bool:
-        """Whether a worker has an executor that its application knows."""
-        logs = sorted((self.work / str(number)).glob("app-*/*/stderr"), key=lambda path: path.stat().st_ctime)
-        return bool(self.executors(number) and logs) and _REGISTERED in logs[-1].read_text()
+        """Whether a worker has an executor that its application knows, and that has run tasks in Python.
+
+        The first of them takes seconds, in which the executor is busy.
+        """
+        return any(len(_family(executor.pid)) > 2 for executor in self.executors(number))
 
     def stages(self, number: int) -> set[str]:
         """Stateful stages of which shards are, or have been, on the executors of a worker that run."""
