@@ -42,7 +42,7 @@ def spread(session: SparkSession, query: StreamingQuery, partitions: int) -> Non
         register = query._jsq.sparkSession().sessionState().streamingQueryManager().stateStoreCoordinator()
         root = query._jsq.streamingQuery().checkpointFile("state")
         run = jvm.java.util.UUID.fromString(query.runId)
-        nothing = jvm.scala.collection.immutable.List.empty()
+        nothing = jvm.org.apache.spark.api.python.PythonUtils.toSeq(jvm.java.util.ArrayList())
         for partition in range(partitions):
             executor, host = places[partition % len(places)]
             store = states.StateStoreId(root, 0, partition, states.StateStoreId.DEFAULT_STORE_NAME())
