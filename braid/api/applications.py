@@ -137,7 +137,8 @@ def rescale(
 ) -> dict[str, float]:
     """Give the stateful stages of a running application other shards and state partitions.
 
-    Returns for how many seconds each stage that has changed did not take anything in. Rows in flight stay.
+    Returns how many seconds it took until each stage that has changed had done a micro-batch with its new
+    shards. Rows in flight stay.
 
     Parameters
     ----------

@@ -145,6 +145,9 @@ class Counters:
     distances_upper: list[int] = _numbers("Matches by log2 of their distance to the upper bound.")
     epoch: int | None = _last("How many times a drained operator has begun anew.")
     state_bytes: int = _number("Bytes of checkpointed state.", Kind.GAUGE)
+    rebuilt: int = _number(
+        "Shards built from state and log, since their worker did not have them.", Kind.GAUGE
+    )
     open_ms: float = _milliseconds("Opening shards, added up.")
     join_ms: float = _milliseconds("Steps of kernels, added up.")
     save_ms: float = _milliseconds("Saving the state of shards, added up.")

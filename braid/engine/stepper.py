@@ -157,7 +157,7 @@ class Stepper:
         """Results of a step, given as text: rows and, on rows of their own, notes."""
         started = time.perf_counter()
         step = Step.from_text(text)
-        version, begun = self._open(shard, text, step)
+        version, begun, rebuilt = self._open(shard, text, step)
         self._look_ahead(text, step)
         opened = time.perf_counter()
         done = begun.result() if isinstance(begun, Future) else _do(begun, step)
@@ -173,6 +173,7 @@ class Stepper:
             counts.inputs.setdefault(name, InputCounters()).stream_time = at
         counts.epoch = step.epoch
         counts.state_bytes = len(state)
+        counts.rebuilt = int(rebuilt)
         counts.open_ms = (opened - started) * 1000
         counts.join_ms = done.seconds * 1000
         counts.save_ms = (saved - joined) * 1000
@@ -211,11 +212,11 @@ class Stepper:
             return output.lost
         return output.lost.filter(pc.not_equal(output.lost["side"], str(whole)))
 
-    def _open(self, shard: int, text: str, step: Step) -> tuple[int, Operator | Future[_Done]]:
+    def _open(self, shard: int, text: str, step: Step) -> tuple[int, Operator | Future[_Done], bool]:
         """The shard as the state says it is: from the cache if that is as new, else built from state and log.
 
-        Or the step itself, if it has been begun on such a shard. The cache entry is taken out: if the step
-        fails half-way, nobody will use what it left behind.
+        Or the step itself, if it has been begun on such a shard; and whether it was built from a state. The
+        cache entry is taken out: if the step fails half-way, nobody will use what it left behind.
         """
         begun = _begun.pop((self._config.run, shard), None)
         cached = _cache.pop((self._config.run, shard), None)
@@ -224,12 +225,13 @@ class Stepper:
         if state is not None and before != step.epoch:
             state = self._config.operator.after_drain(state)
         elif begun is not None and (begun.version, begun.step) == (version, text):
-            return version, begun.done
+            return version, begun.done, False
         elif cached is not None and cached.version == version:
-            return version, cached.operator
+            return version, cached.operator, False
         for log in self._readers().values():
             log.refresh()  # an update may have changed its columns since an earlier run in this process
-        return version, self._config.operator.open(self._blocks(shard), state, self._losses(shard))
+        operator = self._config.operator.open(self._blocks(shard), state, self._losses(shard))
+        return version, operator, state is not None
 
     def _first(self, shard: int, step: Step) -> tuple[int, int, bytes | None]:
         """Version, epoch and state that a shard begins with."""

@@ -97,7 +97,7 @@ class Rescaled(Record):
     id
         Of what was asked.
     seconds
-        For how long each stage that has changed did not take anything in.
+        How long it took until each stage that has changed had done a micro-batch with its new shards.
     error
         Why it could not be done.
     """

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from braid.core.config import parse_options
-from braid.core.errors import BraidError, RunError
+from braid.core.errors import RunError
 from braid.core.logging import Log, log_to_file
 from braid.core.threads import Threads, within
 from braid.core.times import DAY
@@ -23,7 +23,6 @@ from braid.engine.cadence import Cadences
 from braid.engine.ownership import check_inputs, check_outputs
 from braid.engine.run_upkeep import RunUpkeep
 from braid.engine.silences import Silences
-from braid.home.control import Rescale, Rescaled
 from braid.home.files import write_json
 from braid.home.metrics import MicroBatch
 from braid.home.options import write_options
@@ -34,6 +33,7 @@ from braid.plan.retention import retention_warnings
 from braid.plan.serialise import plan_to_json
 from braid.plan.stages.base import Plan
 from braid.spark.failures import explained
+from braid.spark.keep_layout import KeepLayout
 from braid.spark.last_run import ran_plan
 from braid.spark.launcher import Launcher
 from braid.spark.processes.jvm import Jvm
@@ -237,8 +237,8 @@ class Application:
     def rescale(self, *, shards: int | None = None, partitions: int | None = None) -> dict[str, float]:
         """Give joins and other stateful stages other shards and state partitions while they run.
 
-        Returns how many seconds each of those stages did not take anything in. What is not given is what the
-        options and the executors say. The next start goes by these again.
+        Returns how many seconds it took until each stage that has changed had done a micro-batch. What is not
+        given is what the options and the executors say. The next start goes by these again.
         """
         assert self._queries is not None
         return self._queries.rescale(shards, partitions)
@@ -324,7 +324,7 @@ class Application:
         self._report.status.state = RunState.DRAINING if self._drain else RunState.RUNNING
         self._threads.repeat("watch", _WATCH_SECONDS, partial(self._watch, queries))
         if not self._drain:
-            self._threads.start("layout", partial(self._keep_layout, queries))
+            self._threads.start("layout", KeepLayout(self.home, self._log, queries, stopping).run)
         self._upkeep = RunUpkeep(self.home, self._options, self._report.needs, self._log, stopping)
         self._threads.repeat("upkeep", _UPKEEP_SECONDS, self._upkeep.turn)
         if self._drain:
@@ -373,21 +373,6 @@ class Application:
             self.fail(explained(name, failure))
         for name in list(queries.stages):
             self._report.metrics[name].trouble = queries.trouble(name)
-
-    def _keep_layout(self, queries: RunQueries) -> None:
-        """Rescale what has another layout than options and executors ask for; then do what others ask for."""
-        asked: Rescale | None = Rescale(id="start")
-        while not self._threads.stopping.is_set():
-            if asked is not None:
-                try:
-                    done = Rescaled(id=asked.id, seconds=queries.rescale(asked.shards, asked.partitions))
-                except (BraidError, OSError) as error:
-                    self._log.warning("not rescaled", error=str(error))
-                    done = Rescaled(id=asked.id, error=str(error))
-                done.write(self.home.rescaled_file, durable=False)
-                self.home.rescale_file.unlink(missing_ok=True)
-            self._threads.stopping.wait(_WATCH_SECONDS)
-            asked = Rescale.read(self.home.rescale_file)
 
     def _diagnosed(self, error: BaseException) -> BaseException:
         """What is behind an error: of a call that Java did not answer, its end."""

@@ -48,10 +48,16 @@ class Generations:
     stopping: threading.Event
 
     def change(self, stage: str, query: Supervised, wanted: Layout) -> float:
-        """Let a stage go on with another layout; returns for how many seconds it did not take anything in."""
+        """Let a stage go on with another layout.
+
+        Returns the seconds from the request until the first micro-batch of the new generation is done.
+        """
         began = time.monotonic()
         with self.sealed(stage, query) as saved:
+            saving = time.monotonic() - began
             query.switch(partial(self.begin, saved, wanted))
+        switched = time.monotonic() - began
+        self._begun(stage, query)
         forget_generations(self.home, stage)
         seconds = time.monotonic() - began
         self.log.info(
@@ -60,6 +66,9 @@ class Generations:
             shards=wanted.shards,
             partitions=wanted.partitions,
             seconds=round(seconds, 3),
+            saving=round(saving, 3),
+            switching=round(switched - saving, 3),
+            opening=round(seconds - switched, 3),
         )
         return seconds
 
@@ -86,11 +95,17 @@ class Generations:
             self._pause(stage, query)
         return saved
 
+    def _begun(self, stage: str, query: Supervised) -> None:
+        """Wait until a micro-batch is done: in the first one, shards are built from savepoint and log."""
+        commits = self.home.checkpoint(stage) / "commits"
+        while not any(commits.glob("[0-9]*")):
+            self._pause(stage, query)
+
     def _pause(self, stage: str, query: Supervised) -> None:
         if self.stopping.wait(_POLL_SECONDS):
             raise RunError(
-                f"the application was stopped before stage {stage!r} began another generation",
-                hint="it goes on as it was when it is started again",
+                f"the application was stopped before stage {stage!r} had begun another generation",
+                hint="it goes on where it is when it is started again",
             )
         failure = query.failure()
         if failure is not None:

@@ -52,6 +52,7 @@ from braid.spark.blobs import BLOBS, decode
 from braid.spark.driver_slicer import DriverSlicer, is_plain_folder
 from braid.spark.operators.processor import StepProcessor
 from braid.spark.operators.state_keys import state_keys
+from braid.spark.placement import executors, spread
 from braid.spark.processes.session import activated, cloned, interpreted, is_local
 from braid.spark.queries import Query
 from braid.spark.resuming import Resuming, writer_name
@@ -171,7 +172,11 @@ class Launcher:
             if isinstance(target, LookupTarget):
                 frame = frame.select(*(f"`{name}`" for name in (*target.columns, NOTE)))
             writer = frame.writeStream.format(_SINKS[type(target)].name()).option("config", config.to_json())
-            return self._run(writer, stage.name, None if available_now else self._interval(stage))
+            query = self._run(writer, stage.name, None if available_now else self._interval(stage))
+            generation = self.home.generation(stage.name) if stage.stateful else None
+            if generation is not None and generation.partitions > 1 and self.executors():
+                spread(frame.sparkSession, query, generation.partitions)
+            return query
 
     def _is_for_driver(self, stage: Stage, config: SinkConfig) -> bool:
         """Whether the driver itself slices what comes, unless that is much."""
@@ -390,8 +395,16 @@ class Launcher:
         Some joins have to have a single shard, whatever is asked for.
         """
         options = self.options if shards is None else self.options.model_copy(update={"shards": shards})
-        facts = Facts(executors=partitions or _executors(self.session))
+        facts = Facts(executors=partitions or len(self.executors()))
         return self._stepping(stage, facts, options).layout
+
+    def executors(self) -> frozenset[str]:
+        """Executors besides the driver: none where it does their work itself."""
+        return (
+            frozenset()
+            if is_local(str(self.session.sparkContext.master))
+            else frozenset(executors(self.session))
+        )
 
     # -- sinks ------------------------------------------------------------------------------------
 
@@ -484,9 +497,3 @@ def _watermarks(stage: Stage, plan: Stepping) -> OperatorWatermarks | None:
         return None
     columns = tuple((c.column, str(c.side), c.input, c.lag) for c in plan.times)
     return OperatorWatermarks(stage.reads(), plan.bounds, columns)
-
-
-def _executors(session: SparkSession) -> int:
-    """Executors besides the driver."""
-    context = session.sparkContext._jsc.sc()
-    return int(context.getExecutorMemoryStatus().size()) - 1

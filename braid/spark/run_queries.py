@@ -60,6 +60,8 @@ class RunQueries:
     stages: dict[str, Supervised] = field(default_factory=dict)
     relays: dict[str, Supervised] = field(default_factory=dict)
     _rescaling: threading.Lock = field(default_factory=threading.Lock)
+    _spread: frozenset[str] = frozenset()
+    """Executors that there were when stateful stages were last spread over them."""
 
     def build(self) -> None:
         """Build what reads inputs side by side, then what needs categories and tables of others, in order."""
@@ -75,24 +77,36 @@ class RunQueries:
         """Start all queries but those that wait for others."""
         for stage in self.plan.stages:
             forget_generations(self.home, stage.name)
+        self._spread = self.launcher.executors()
         self._start([stage for stage in self.plan.stages if not self._waits(stage)])
 
     def rescale(self, shards: int | None = None, partitions: int | None = None) -> dict[str, float]:
         """Give stateful stages the layout that they would have if they began now, or the one asked for.
 
-        Returns how many seconds each did not take anything in; nothing of those that have it already.
+        Returns after how many seconds each had done a micro-batch; nothing of those that have it already.
         """
         generations, found = Generations(self.home, self.log, self.stopping), {}
         with self._rescaling:
+            executors = self.launcher.executors()
+            new = executors - self._spread
             for stage in self.plan.stages:
                 present = self.home.generation(stage.name) if stage.stateful else None
                 if present is None:
                     continue
                 wanted = self.launcher.wanted(stage, shards, partitions)
-                if (wanted.shards, wanted.partitions) != (present.shards, present.partitions):
+                same = (wanted.shards, wanted.partitions) == (present.shards, present.partitions)
+                # A state partition stays where it is, and those of an executor that was lost are on others.
+                # So what comes instead gets none of them, unless a generation begins.
+                if not same or (new and wanted.partitions > 1):
                     change = partial(generations.change, stage.name, self.stages[stage.name], wanted)
                     found[stage.name] = spawn(f"rescale {stage.name}", change)
-            return {name: future.result() for name, future in found.items()}
+            seconds = {name: future.result() for name, future in found.items()}
+            self._spread = executors
+            return seconds
+
+    def new_executors(self) -> frozenset[str]:
+        """Executors that have come since shards were spread: there are none on them."""
+        return self.launcher.executors() - self._spread
 
     def process_available(self) -> None:
         """Wait until what is there has gone through all stages; raise what a query has failed with."""

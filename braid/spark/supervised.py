@@ -63,6 +63,14 @@ PROCESS = Cause(
     least=0.0,
     most=4.0,
 )
+EXECUTOR = Cause(
+    "executors were lost",
+    # Spark runs their tasks elsewhere, but gives up a micro-batch in which that happens a few times.
+    ("ExecutorLostFailure", "FetchFailed", "MetadataFetchFailedException"),
+    tries=5,
+    least=1.0,
+    most=10.0,
+)
 DISK_FULL = Cause(
     "the disk is full",
     # What is written is whole or not there: commits and control files are renamed into place, and so are the
@@ -72,6 +80,7 @@ DISK_FULL = Cause(
     least=1.0,
     most=10.0,
 )
+CAUSES = (PROCESS, EXECUTOR, DISK_FULL)
 ENDED = "the query has ended, and the application has not stopped it: somebody else of its Spark session has"
 HEALTHY_SECONDS = 600.0
 """After so long without a failure, those before are forgotten, whether there was anything to do or not."""
@@ -284,7 +293,8 @@ class Supervised:
 
     def _take(self, error: PySparkException) -> PySparkException | None:
         """Decide on a failure: it is final, or a new query is started, now or later."""
-        cause = next((c for c in (PROCESS, DISK_FULL) if any(text in str(error) for text in c.texts)), None)
+        said = str(error)
+        cause = next((one for one in CAUSES if any(text in said for text in one.texts)), None)
         pause = None if cause is None else self._retries.pause(cause)
         if cause is None or pause is None:
             return error

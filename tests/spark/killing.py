@@ -1,7 +1,8 @@
 """Kill and rescale a running application again and again while input keeps arriving, then ask DuckDB.
 
-Run as a script: `python -m tests.spark.killing --kills 30 --rescales 20 --seed 1 [--victim NAME]`. Then half
-of the kills come while the application is being rescaled.
+Run as a script: `python -m tests.spark.killing --kills 30 --rescales 20 --seed 1 [--victim NAME]
+[--cluster]`. With rescales, half of the kills come while the application is being rescaled. With `--cluster`,
+it runs on a standalone cluster of two workers, which is started for it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -30,6 +32,7 @@ from braid.api.data import publish
 from braid.home.control import Rescale
 from braid.home.paths import Home
 from braid.stores.lookup import LookupStore
+from tests.spark.cluster import Cluster, running
 from tests.spark.oracle import START, differences, read
 from tests.spark.questions import Streams, one_to_one
 
@@ -98,6 +101,10 @@ VICTIMS = {
             f"SELECT l.id AS lid, r.id AS rid FROM filed_l AS l FULL JOIN filed_r AS r ON {WINDOW}",
         ),
         {kind: f"{PAIR} {kind[:4]} JOIN r ON {WINDOW}" for kind in ("left_out", "full_out")},
+    ),
+    "left": Victim(
+        stored("left_out", f"{PAIR} LEFT JOIN r ON {WINDOW}"),
+        {"left_out": f"{PAIR} LEFT JOIN r ON {WINDOW}"},
     ),
     "series": Victim(
         stored("pairs", f"{PAIR} TIMESERIES JOIN r ON l.k = r.k")
@@ -205,11 +212,30 @@ class Feed:
         (folder / ".written").rename(folder / f"second {self.seconds}.parquet")
 
 
-def launch(home: Home, program: Path, *extra: str) -> subprocess.Popen[bytes]:
+@dataclass(frozen=True)
+class Place:
+    """Where an application runs: arguments of `braid run`, and variables of its process."""
+
+    arguments: tuple[str, ...] = ("--master", "local[2]")
+    environment: dict[str, str] | None = None
+
+    @classmethod
+    def on(cls, cluster: Cluster, cache: Path | None = None, **settings: str) -> Place:
+        """On a cluster."""
+        return cls(tuple(cluster.arguments(**settings)), cluster.environment(cache))
+
+
+LOCAL = Place()
+
+
+def launch(home: Home, program: Path, *extra: str, place: Place = LOCAL) -> subprocess.Popen[bytes]:
     """Start `braid run` in a process group of its own."""
     command = [sys.executable, "-m", "braid.cli", "run", str(program), "--home", str(home.root), *extra]
     return subprocess.Popen(
-        [*command, "--master", "local[2]"], start_new_session=True, stderr=subprocess.DEVNULL
+        [*command, *place.arguments],
+        start_new_session=True,
+        stderr=subprocess.DEVNULL,
+        env=place.environment,
     )
 
 
@@ -258,21 +284,25 @@ class Trial:
         Of the moments at which it is killed.
     victim
         Which application.
+    place
+        Where it runs.
     """
 
-    def __init__(self, folder: Path, seed: int, victim: str = "interval") -> None:
+    def __init__(self, folder: Path, seed: int, victim: str = "interval", place: Place = LOCAL) -> None:
+        self._place = place
         self._rng = random.Random(seed)
         self._victim = VICTIMS[victim]
-        self._home = Home.at(folder)
+        folder.mkdir(exist_ok=True)
+        self.home = Home.at(folder)
         self._program = folder / "killed.sql"
         filed = FILED.replace("FOLDER", str(folder / "files"))
         self._program.write_text(HEAD + filed + self._victim.program)
-        table = LookupStore(self._home.root).create(
+        table = LookupStore(self.home.root).create(
             "names", pa.schema([("k", pa.string())]), pa.schema([("name", pa.string())])
         )
         with table:
             table.upsert(names(), writer="test", batch_id=0, now_us=time.time_ns() // 1000)
-        self._feed = Feed(self._home, seed)
+        self._feed = Feed(self.home, seed)
         self._feed.second()
         self._feed.start()
 
@@ -281,52 +311,59 @@ class Trial:
 
         When it starts, it rescales to what its program says, unless the last run has left it like that.
         """
-        before, started = progress(self._home), time.monotonic()
-        process = launch(self._home, self._program)
+        before, started = progress(self.home), time.monotonic()
+        process = launch(self.home, self._program, place=self._place)
         try:
             self._reach(before, started, process)
             if rescaling:
                 shards, partitions = layout(self._rng)
                 asked = Rescale(id="killed", shards=shards, partitions=partitions)
-                asked.write(self._home.application("killed").rescale_file)
+                asked.write(self.home.application("killed").rescale_file)
                 time.sleep(self._rng.random() * 3)
         finally:
             kill_group(process)
-        return progress(self._home) - before
+        return progress(self.home) - before
 
     def rescale(self, times: int, seconds: float) -> list[float]:
         """Start the application, rescale it, and stop it; returns for how long a stage paused each time."""
         pauses = []
-        process = launch(self._home, self._program)
-        try:
-            self._reach(progress(self._home), time.monotonic(), process)
+        with self.running() as process:
+            self._reach(progress(self.home), time.monotonic(), process)
             for _ in range(times):
                 shards, partitions = layout(self._rng)
-                done = api.rescale("killed", self._home, shards=shards, partitions=partitions)
-                pauses += list(done.values())[:1]
+                done = api.rescale("killed", self.home, shards=shards, partitions=partitions)
+                pauses += done.values()
                 print(f"{shards} shards, {partitions} partitions: {done}", flush=True)
                 time.sleep(self._rng.random() * seconds)
+        return pauses
+
+    @contextmanager
+    def running(self) -> Iterator[subprocess.Popen[bytes]]:
+        """The application runs, and is stopped in good order."""
+        process = launch(self.home, self._program, place=self._place)
+        try:
+            yield process
             process.send_signal(signal.SIGINT)
-            process.wait(WAIT)
+            if process.wait(WAIT):
+                raise RuntimeError("the application has failed")
         finally:
             kill_group(process)
-        return pauses
 
     def _reach(self, before: int, started: float, process: subprocess.Popen[bytes]) -> None:
         """Wait for a moment of the life cycle: some micro-batches into the run, then anywhere within one."""
         wanted = before + self._rng.randrange(0, 14)
         extra = self._rng.random() * 1.5
-        while progress(self._home) < wanted and time.monotonic() - started < 90 and process.poll() is None:
+        while progress(self.home) < wanted and time.monotonic() - started < 90 and process.poll() is None:
             time.sleep(0.02)
         if process.poll() is not None:
-            log = self._home.root / "apps" / "killed" / "spark.log"
+            log = self.home.root / "apps" / "killed" / "spark.log"
             raise RuntimeError(f"the application ended by itself: {log.read_text()[-3000:]}")
         time.sleep(extra)
 
     def drain(self, seconds: float) -> None:
         """Let the input end, and the application work it off within some time."""
         self._feed.stop()
-        process = launch(self._home, self._program, "--drain")
+        process = launch(self.home, self._program, "--drain", place=self._place)
         try:
             code = process.wait(seconds)
         finally:
@@ -342,11 +379,11 @@ class Trial:
         """What differs from DuckDB, per table."""
         result = {}
         for category, query in self._victim.queries.items():
-            found = content(self._home, category)
+            found = content(self.home, category)
             sql = query if isinstance(query, str) else query(self._feed.streams)
             result[category] = differences(found, sql, self._feed.streams)
             print(f"{category}: {found.num_rows} rows, {len(result[category])} differences", flush=True)
-        result["totals"] = miscounted(self._home, self._feed.streams)
+        result["totals"] = miscounted(self.home, self._feed.streams)
         print(f"totals: {result['totals']}", flush=True)
         return result
 
@@ -383,10 +420,19 @@ def rows_of(home: Home, category: str) -> int:
     return sum(log.commit(number).rows for number in range(log.first, log.latest() + 1))
 
 
-def run(kills: int, rescales: int, seed: int, victim: str = "interval") -> dict[str, list[object]]:
+@contextmanager
+def clustered() -> Iterator[Place]:
+    """Two workers of one core, which an application waits for."""
+    with tempfile.TemporaryDirectory(prefix="braid-cluster-") as folder, running(Path(folder)) as cluster:
+        yield Place.on(cluster, spark_cores_max="2")
+
+
+def run(
+    kills: int, rescales: int, seed: int, victim: str = "interval", place: Place = LOCAL
+) -> dict[str, list[object]]:
     """Kill and rescale at seeded moments, drain, and return what differs from DuckDB per table."""
     with tempfile.TemporaryDirectory(prefix="braid-kill-") as folder:
-        trial = Trial(Path(folder), seed, victim)
+        trial = Trial(Path(folder), seed, victim, place)
         for number in range(kills):
             started = time.monotonic()
             done = trial.kill(rescaling=rescales > 0 and number % 2 == 1)
@@ -408,9 +454,12 @@ def main() -> None:
     parser.add_argument("--rescales", type=int, default=0)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--victim", choices=VICTIMS, default="interval")
+    parser.add_argument("--cluster", action="store_true", help="on a standalone cluster of two workers")
     arguments = parser.parse_args()
-    print(f"seed {arguments.seed}, {arguments.victim}")
-    found = run(arguments.kills, arguments.rescales, arguments.seed, arguments.victim)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    print(f"seed {arguments.seed}, {arguments.victim}, {'cluster' if arguments.cluster else 'local'}")
+    with clustered() if arguments.cluster else nullcontext(LOCAL) as place:
+        found = run(arguments.kills, arguments.rescales, arguments.seed, arguments.victim, place)
     print(json.dumps({name: len(rows) for name, rows in found.items()}))
     sys.exit(1 if any(found.values()) else 0)
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import threading
 from types import SimpleNamespace
 
+import pytest
 import structlog
 
 from braid import api
+from braid.home.control import Generation
 from braid.home.paths import Home
+from braid.plan.physical.layout import Layout, layout
+from braid.spark.generations import Generations
 from braid.spark.run_queries import RunQueries
 
 PROGRAM = """
@@ -39,3 +43,65 @@ def test_a_drain_that_is_stopped_in_its_last_stage_is_not_done(home: Home) -> No
     assert queries.work_off()
     queries.stages = {first: done, last: stopped}  # type: ignore[dict-item]
     assert not queries.work_off()
+
+
+JOIN = """
+  CREATE APPLICATION app;
+  CREATE INPUT TABLE l (id bigint, t timestamp) FROM SCRIBE("l") TIME t;
+  CREATE TABLE out AS SELECT a.id AS one, b.id AS two FROM l AS a JOIN l AS b ON a.id = b.id
+    AND b.t BETWEEN a.t AND a.t + INTERVAL '1 minute' STORAGE SCRIBE(category = "out");
+"""
+
+
+class Cluster:
+    """A launcher's view of executors that come and go."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = frozenset(names)
+
+    def executors(self) -> frozenset[str]:
+        return self.names
+
+    def wanted(self, stage: object, shards: int | None, partitions: int | None) -> Layout:
+        return layout(shards or 4, partitions or min(4, len(self.names)))
+
+
+def test_shards_are_spread_over_executors_that_have_come(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    application, launcher = home.application("app"), Cluster("0", "1")
+    changed: list[Layout] = []
+
+    def change(self: Generations, stage: str, query: object, wanted: Layout) -> float:
+        changed.append(wanted)
+        Generation(shards=wanted.shards, partitions=wanted.partitions).write(
+            application.control_file(stage, "state")
+        )
+        return 1.5
+
+    monkeypatch.setattr(Generations, "change", change)
+    monkeypatch.setattr(RunQueries, "_start", lambda *_: None)
+    Generation(shards=4, partitions=2).write(application.control_file("out", "state"))
+    queries = RunQueries(
+        application,
+        api.compile_text(JOIN).plan,
+        structlog.get_logger(),
+        launcher,  # type: ignore[arg-type]
+        threading.Event(),
+        drain=False,
+        show=print,
+        own=True,
+    )
+    queries.stages = {"out": SimpleNamespace()}  # type: ignore[dict-item]
+    queries.start()
+    assert queries.rescale() == {}
+    launcher.names = frozenset({"0", "2"})
+    assert queries.new_executors() == {"2"}, "in place of one that was lost"
+    assert queries.rescale() == {"out": 1.5}
+    assert queries.rescale() == {}
+    launcher.names = frozenset({"2"})
+    assert not queries.new_executors()
+    assert queries.rescale(partitions=2) == {}, "those that are left have taken over its shards"
+    assert queries.rescale() == {"out": 1.5}
+    launcher.names = frozenset({"2", "3"})
+    assert queries.rescale(partitions=1) == {}, "a single state partition cannot be spread"
+    assert queries.rescale() == {"out": 1.5}
+    assert changed == [layout(4, 2), layout(4, 1), layout(4, 2)]

@@ -9,7 +9,7 @@ import pytest
 import structlog
 from pyspark.errors import PySparkException
 
-from braid.spark.supervised import DISK_FULL, ENDED, HEALTHY_SECONDS, PROCESS, Retries, Supervised
+from braid.spark.supervised import DISK_FULL, ENDED, EXECUTOR, HEALTHY_SECONDS, PROCESS, Retries, Supervised
 
 PASSING = PySparkException("Python worker exited unexpectedly (crashed)")
 
@@ -139,6 +139,16 @@ def test_lost_processes_are_known_by_what_spark_says(text: str) -> None:
     )
     assert found.failure() is None
     assert found.query.isActive
+
+
+@pytest.mark.parametrize("text", EXECUTOR.texts)
+def test_lost_executors_are_known_by_what_spark_says(text: str) -> None:
+    clock = Clock()
+    error = PySparkException(f"Job aborted: Task 0 failed 4 times, most recent failure: {text} (executor 3)")
+    queries = [Query(error), Query(None, isActive=True)]
+    found = supervised([*queries], clock)
+    assert failures(found, clock) is None
+    assert found.query is queries[1]
 
 
 def test_other_failures_are_final() -> None:

@@ -42,6 +42,7 @@ def read(connection: socket.socket) -> int:
 
 def main(address: str, python: str, arguments: list[str]) -> int:
     """Stand for a process of the nursery; without one, or for what it cannot do, become Python."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         if len(arguments) < 2 or arguments[0] not in ("-m", "-c"):
             raise EOFError
@@ -49,8 +50,8 @@ def main(address: str, python: str, arguments: list[str]) -> int:
         connection.connect(address)
         pid = ask(connection, arguments)
     except (OSError, EOFError):
+        signal.signal(signal.SIGINT, before)
         os.execv(python, [python, *arguments])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda received, _: os.kill(pid, received))
     for stream in range(3):

@@ -44,32 +44,35 @@ _ALSO = (
 )
 """What Spark runs for sources, sinks and operators."""
 
-_started: dict[str, str] = {}
-"""Launchers of this process, by the Python that they start."""
+_started: dict[tuple[str, str], str] = {}
+"""Launchers of this process, by the Python that they start and by their names."""
 _running: list[subprocess.Popen[bytes]] = []
 """Nurseries of this process; they end when their standard input does, and so with this process."""
 
 
-def launcher(python: str, environment: Mapping[str, str], log: Path | None = None) -> str:
+def launcher(
+    python: str, environment: Mapping[str, str], log: Path | None = None, name: str = "python"
+) -> str:
     """A command to give to Spark as its Python; a nursery is started for the first one that asks.
 
-    What the nursery says goes to the file `log`, or where this process says it.
+    What the nursery says goes to the file `log`, or where this process says it. The command is a file of the
+    given name, with nothing else beside it that could be run.
 
     It is `python` itself where there can be no nursery: no program may run in the folder for temporary files,
     or its path is too long for a socket.
     """
-    if python not in _started:
+    if (python, name) not in _started:
         folder = Path(tempfile.mkdtemp(prefix="braid-python-"))
         try:
-            _started[python] = _start(python, environment, folder, log)
+            _started[python, name] = _start(python, environment, folder / name, log)
         except OSError:
             shutil.rmtree(folder)
-            _started[python] = python
-    return _started[python]
+            _started[python, name] = python
+    return _started[python, name]
 
 
-def _start(python: str, environment: Mapping[str, str], folder: Path, log: Path | None) -> str:
-    script, address = folder / "python", folder / "nursery"
+def _start(python: str, environment: Mapping[str, str], script: Path, log: Path | None) -> str:
+    folder, address = script.parent, script.with_name("nursery")
     program = Path(__file__).with_name("launch.py")
     words = shlex.join([python, "-IS", str(program), str(address), python])
     script.write_text(f'#!/bin/sh\nexec {words} "$@"\n')

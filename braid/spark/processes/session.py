@@ -53,6 +53,8 @@ _STATIC = {
     "spark.python.daemon.module": "braid.spark.processes.daemon",
     # Where it is known how many cores to expect, they are waited for: a join's state is laid out for them.
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    # Else all state partitions would begin, and stay, on the executor that has made the references to a step.
+    "spark.shuffle.reduceLocality.enabled": "false",
     "spark.driver.extraJavaOptions": _JAVA,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -212,7 +214,7 @@ def _start(master: str, settings: Mapping[str, str], log: Path | None) -> SparkS
         **_STATIC,
         **settings,
     }
-    environment = _local_environment(log) if is_local(master) else driver_environment()
+    environment = _local_environment(log) if is_local(master) else _cluster_environment(log)
     try:
         with _changed({**_own(_PYTHON), **environment}):
             launch(chosen, log)
@@ -246,6 +248,18 @@ def _local_environment(log: Path | None) -> dict[str, str]:
     if "PYSPARK_PYTHON" not in os.environ:
         chosen["PYSPARK_PYTHON"] = launcher(sys.executable, _own(_PYTHON), log)
     return _own(chosen)
+
+
+def _cluster_environment(log: Path | None) -> dict[str, str]:
+    """Variables for a driver whose workers are elsewhere: only what is started beside it has a nursery.
+
+    The name of Python is the same for all machines. On the path of the driver, a launcher comes first.
+    """
+    chosen = driver_environment()
+    if "PYSPARK_PYTHON" not in os.environ:
+        command = launcher(sys.executable, _own(_PYTHON), log, name=chosen["PYSPARK_PYTHON"])
+        chosen["PATH"] = os.pathsep.join([str(Path(command).parent), chosen["PATH"]])
+    return chosen
 
 
 def _own(chosen: Mapping[str, str]) -> dict[str, str]:

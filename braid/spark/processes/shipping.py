@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import py_compile
 import re
 import shutil
 import sys
@@ -121,17 +122,33 @@ def dependency_archive() -> Path:
 
 
 def package_file() -> Path:
-    """The package as a zip file that Python can import from, named by what is in it."""
+    """The package as a zip file that Python can import from, named by what is in it.
+
+    Nothing can be added to it where it is imported, so that it has the compiled code beside the source: every
+    process that workers are forked from would compile the whole package otherwise.
+    """
     source = _source()
     files = {file.relative_to(source.parent): file.read_bytes() for file in sorted(source.rglob("*.py"))}
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(str(sys.implementation.cache_tag).encode())
     for name, content in files.items():
         digest.update(f"{name}\n{len(content)}\n".encode() + content)
 
     def build(target: Path) -> None:
-        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, content in files.items():
-                archive.writestr(str(name), content)
+        compiled = target.with_suffix(".pyc")
+        try:
+            with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+                for name, content in files.items():
+                    archive.writestr(str(name), content)
+                    py_compile.compile(
+                        str(source.parent / name),
+                        str(compiled),
+                        dfile=str(name),
+                        doraise=True,
+                        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+                    )
+                    archive.write(compiled, str(name.with_suffix(".pyc")))
+        finally:
+            compiled.unlink(missing_ok=True)
 
     return _cached(f"braid-{digest.hexdigest()[:16]}.zip", build)
 

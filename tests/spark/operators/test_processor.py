@@ -183,6 +183,19 @@ def test_a_lost_or_stale_cache_changes_nothing(
     assert sum(None not in pair for pair in seen) > ROWS
 
 
+def test_shards_that_are_built_again_are_counted(home: Home) -> None:
+    worker = Worker(config(home, SPECS["full"], "counted"))
+
+    def rebuilt(one: Step) -> list[int]:
+        return [merge(worker.step(shard, one)[1].counts).rebuilt for shard in range(SHARDS)]
+
+    first, second, third, *_ = fill(home)
+    assert rebuilt(first) == [0, 0, 0], "they have no state to be built from"
+    lost(worker, 1)
+    assert rebuilt(second) == [0, 1, 0]
+    assert rebuilt(third) == [0, 0, 0]
+
+
 @pytest.mark.parametrize("name", SPECS)
 def test_a_task_that_is_tried_again_gives_the_same(
     home: Home, name: str, monkeypatch: pytest.MonkeyPatch
