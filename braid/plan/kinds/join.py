@@ -13,6 +13,7 @@ from braid.kernels.join.predicate import Predicate, predicate_from_json
 from braid.kernels.join.spec import JoinType, MatchMode, Neighbour, OutputColumn, SeriesMode
 from braid.plan.kinds import join_words as words
 from braid.plan.kinds.join_changes import join_changes
+from braid.plan.kinds.join_names import adopting
 from braid.plan.kinds.join_times import joined_times
 from braid.plan.kinds.join_tree import join_tree
 from braid.plan.kinds.slicer import SlicerStage
@@ -205,6 +206,10 @@ class JoinStage(Stage):
         if isinstance(old, JoinStage):
             return join_changes(old, self, before, after)
         return super().changes(before, after)
+
+    def adopting(self, plan: Plan, old: Stage, before: Plan) -> dict[str, Stage]:
+        """Columns of its inputs keep their names."""
+        return adopting(self, plan, old, before) if isinstance(old, JoinStage) else {}
 
 
 def _output(column: OutputColumn) -> Json:

@@ -277,6 +277,10 @@ class Stage(ABC):
         """What changes in a stateful stage, from its namesake in `before`, apart from what it stores."""
         return after.operator_changes(before.operators[self.name], self)
 
+    def adopting(self, plan: Plan, old: Stage, before: Plan) -> dict[str, Stage]:
+        """Stages of its plan as they are to be, by name, to go on from what its namesake has written."""
+        return {}
+
     def source_changes(self, old: Stage, subject: str) -> Iterator[Change]:
         """Changes in how a table reads the source that it has in common with the old one."""
         return iter(())

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from braid.core.config import AppConfig, is_duration
-from braid.plan.stages.base import Plan
+from braid.plan.stages.base import Plan, Stage
 from braid.plan.time_words import duration
-from braid.plan.update.adopt import adopted
 from braid.plan.update.change import Change
 from braid.plan.update.index import PlanIndex
 from braid.plan.update.queries import QueryChange, query_changes
@@ -44,6 +43,16 @@ def diff(old: Plan, new: Plan) -> Diff:
     """Every change from `old` to `new`, by application, operator and table."""
     new = adopted(old, new)
     return Diff(tuple(_changes(old, new)), tuple(query_changes(old, new)), new)
+
+
+def adopted(old: Plan, new: Plan) -> Plan:
+    """The new plan, with names of columns as what the old one has written has them."""
+    before: dict[str, Stage] = {stage.name: stage for stage in old.stages}
+    stages: dict[str, Stage] = {stage.name: stage for stage in new.stages}
+    for stage in new.stages:
+        if stage.name in before:
+            stages |= stage.adopting(new, before[stage.name], old)
+    return replace(new, stages=tuple(stages.values()))
 
 
 def _changes(old: Plan, new: Plan) -> Iterator[Change]:

@@ -7,27 +7,25 @@ join. A column that is computed as one before is the same column, and rows in fl
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from braid.core.side import Side
-from braid.plan.kinds.join import JoinStage
 from braid.plan.kinds.slicer import SlicerStage
 from braid.plan.stages.base import Plan, Stage
 
+if TYPE_CHECKING:
+    from braid.plan.kinds.join import JoinStage
 
-def adopted(old: Plan, new: Plan) -> Plan:
-    """The new plan, with the old plan's names of columns of joins' inputs."""
-    joins = {stage.name: stage for stage in old.stages if isinstance(stage, JoinStage)}
-    stages: dict[str, Stage] = {stage.name: stage for stage in new.stages}
-    for stage in new.stages:
-        before = joins.get(stage.name)
-        if not isinstance(stage, JoinStage) or before is None:
-            continue
-        for side in Side:
-            slicer = stage.slicer(new, side)
-            names = _known(before.slicer(old, side), slicer)
-            stages[slicer.name] = _slicer(slicer, names)
-            stages[stage.name] = stage = _join(stage, side, names)
-    return replace(new, stages=tuple(stages.values()))
+
+def adopting(stage: JoinStage, new: Plan, before: JoinStage, old: Plan) -> dict[str, Stage]:
+    """The join and its slicers, with the names that columns of its inputs have in the old plan."""
+    found: dict[str, Stage] = {}
+    for side in Side:
+        slicer = stage.slicer(new, side)
+        names = _known(before.slicer(old, side), slicer)
+        found[slicer.name] = _slicer(slicer, names)
+        found[stage.name] = stage = _join(stage, side, names)
+    return found
 
 
 def _known(old: SlicerStage, new: SlicerStage) -> dict[str, str]:
