@@ -3,8 +3,8 @@
 Programs: `compile_text`, `compile_file`, `load_plan`, `explain`, `diff`. Nothing of these runs anything.
 Applications: `run` starts one and gives its `Application`; `status` shows those of a home, `running_plan`
 what one of them runs, and `running_overrides` which options were set at its start; `update_of` tells what it
-takes to go on as another program; `rescale` gives a running one other shards, and `release` lets others write
-what one of them owns.
+takes to go on as another program, `versions` and `version_plan` what it has run before; `rescale` gives a
+running one other shards, and `release` lets others write what one of them owns.
 Data: `publish`, `publish_file`, `publish_lines` and `Publisher` append records, `read` and `read_batches`
 read rows, `categories` lists.
 Upkeep: `upkeep` looks after the log of a home, `drop_category` and `drop_application` remove for good.
@@ -23,6 +23,8 @@ from braid.api.applications import (
     running_plan,
     status,
     update_of,
+    version_plan,
+    versions,
 )
 from braid.api.data import (
     CategoryInfo,
@@ -50,6 +52,7 @@ from braid.api.upkeep import drop_application, drop_category, upkeep
 from braid.engine.drop import Dropped
 from braid.engine.upkeep import CategoryReport, TableReport, UpkeepReport
 from braid.engine.upkeep_rules import Holder
+from braid.plan.stages.base import Plan
 from braid.plan.update.rules import Verdict
 
 if TYPE_CHECKING:
@@ -65,6 +68,7 @@ __all__ = [
     "Dropped",
     "Holder",
     "LookupInfo",
+    "Plan",
     "Publisher",
     "TableReport",
     "UpkeepReport",
@@ -95,4 +99,6 @@ __all__ = [
     "status",
     "update_of",
     "upkeep",
+    "version_plan",
+    "versions",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -16,7 +17,10 @@ from braid.home.control import Rescale, Rescaled
 from braid.home.metrics import MicroBatch
 from braid.home.paths import Home, HomeLike
 from braid.home.status import Status, read_status
+from braid.home.versions import Version
+from braid.home.versions import versions as kept_versions
 from braid.log.layout import MAX_SHARDS
+from braid.plan.serialise import loads
 from braid.plan.stages.base import Plan
 from braid.spark.last_run import overrides, ran_plan
 
@@ -102,6 +106,25 @@ def update_of(
         return None
     settings = parse_options({**dict(plan.options), **(options or {})})
     return Update.of(found, ran_plan(found), plan.with_options(settings))
+
+
+def versions(application: str, home: HomeLike = None) -> list[Version]:
+    """The programs that an application has run and that are kept, oldest first."""
+    running_plan(application, home)
+    return kept_versions(Home.existing(home).application(application))
+
+
+def version_plan(application: str, number: int | None = None, home: HomeLike = None) -> Plan:
+    """The plan of a version; by default of the one before the last, to go back to it."""
+    known = {version.number: version for version in versions(application, home)}
+    if number is None:
+        number = max(known, default=1) - 1
+    if number not in known:
+        raise RunError(
+            f"application {application!r} has no version {number}",
+            hint=f"versions that are kept: {', '.join(map(str, known)) or 'none'}",
+        )
+    return loads(json.dumps(known[number].plan))
 
 
 def running_plan(application: str, home: HomeLike = None) -> Plan:

@@ -25,47 +25,57 @@ from braid.home.status import InputStatus, StageStatus
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(run)
+    app.command()(rollback)
+    app.command()(versions)
     app.command()(status)
     app.command()(rescale)
     app.command()(release)
 
 
+YesOption = Annotated[
+    bool, typer.Option("--yes", help="Agree to an update that replays inputs, without being asked.")
+]
+DiscardOption = Annotated[
+    bool,
+    typer.Option("--discard", help="Agree that such an update decides rows in flight before their time."),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="option=value; overrides the program in this run, and is compared with the last one.",
+        show_default=False,
+    ),
+]
+MasterOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Where Spark runs; local[*] by default. With spark://HOST:PORT, packages are shipped, and "
+        "the home must be a folder that all machines share.",
+        show_default=False,
+    ),
+]
+SparkOption = Annotated[
+    list[str] | None, typer.Option("--spark", help="spark.setting=value.", show_default=False)
+]
+DrainOption = Annotated[
+    bool, typer.Option("--drain", help="Work off everything available, close all windows, and end.")
+]
+
+
 def run(
     program: Annotated[Path, typer.Argument(help="A PQL program, or a plan as JSON.", show_default=False)],
     home: HomeOption = None,
-    drain: Annotated[
-        bool, typer.Option("--drain", help="Work off everything available, close all windows, and end.")
-    ] = False,
+    drain: DrainOption = False,
     create: Annotated[
         bool,
         typer.Option("--create", help="Make input categories that are not there, and wait for records."),
     ] = False,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="option=value; overrides the program in this run, and is compared with the last one.",
-            show_default=False,
-        ),
-    ] = None,
-    master: Annotated[
-        str | None,
-        typer.Option(
-            help="Where Spark runs; local[*] by default. With spark://HOST:PORT, packages are shipped, and "
-            "the home must be a folder that all machines share.",
-            show_default=False,
-        ),
-    ] = None,
-    spark: Annotated[
-        list[str] | None, typer.Option("--spark", help="spark.setting=value.", show_default=False)
-    ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Agree to an update that replays inputs, without being asked.")
-    ] = False,
-    discard: Annotated[
-        bool,
-        typer.Option("--discard", help="Agree that such an update decides rows in flight before their time."),
-    ] = False,
+    assignments: SetOption = None,
+    master: MasterOption = None,
+    spark: SparkOption = None,
+    yes: YesOption = False,
+    discard: DiscardOption = False,
 ) -> None:
     """Run an application in the foreground; Ctrl-C stops it, and the next start goes on from there.
 
@@ -76,9 +86,58 @@ def run(
     application was drained or stopped, 1 if it failed, and 128 and the signal's number if it was interrupted
     while starting.
     """
+    plan = api.load_plan(program)
+    _run(plan, home, assignments, master, spark, yes=yes, discard=discard, drain=drain, create=create)
+
+
+def rollback(
+    application: Annotated[str, typer.Argument(help="An application that is stopped.", show_default=False)],
+    version: Annotated[
+        int | None, typer.Argument(help="See `braid versions`.", show_default="the one before the last")
+    ] = None,
+    home: HomeOption = None,
+    drain: DrainOption = False,
+    assignments: SetOption = None,
+    master: MasterOption = None,
+    spark: SparkOption = None,
+    yes: YesOption = False,
+    discard: DiscardOption = False,
+) -> None:
+    """Run an earlier version of an application, in the foreground, as `braid run` does.
+
+    That is an update like any other: rows in flight go on as the earlier program says.
+    """
+    plan = api.version_plan(application, version, home)
+    _run(plan, home, assignments, master, spark, yes=yes, discard=discard, drain=drain)
+
+
+def versions(
+    application: Annotated[str, typer.Argument(help="An application.", show_default=False)],
+    home: HomeOption = None,
+) -> None:
+    """List the programs that an application has run, and what each has changed."""
+    table = Table("version", "started", "update", "changes")
+    for one in api.versions(application, home):
+        started = datetime.fromtimestamp(one.started, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        table.add_row(str(one.number), started, one.verdict or "", "\n".join(one.changes))
+    print_table(table)
+
+
+def _run(
+    plan: api.Plan,
+    home: Path | None,
+    assignments: list[str] | None,
+    master: str | None,
+    spark: list[str] | None,
+    *,
+    yes: bool,
+    discard: bool,
+    drain: bool,
+    create: bool = False,
+) -> None:
     monitor = Monitor(sys.stderr)
     handle: api.Application | None = None
-    plan, options = api.load_plan(program), _pairs(assignments, "--set")
+    options = _pairs(assignments, "--set")
     yes, discard = _agreed(api.update_of(plan, home, options), yes, discard)
     with interruptible():
         try:

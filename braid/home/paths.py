@@ -95,6 +95,11 @@ class AppHome:
         return self.root / "plan.json"
 
     @property
+    def versions(self) -> Path:
+        """Plans that it has run, one file each: see `braid.home.versions`."""
+        return self.root / "versions"
+
+    @property
     def updating_file(self) -> Path:
         """Tells of an update that must be ended before anything else: see `braid.home.control.Updating`."""
         return self.root / "control" / "updating.json"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 import time
@@ -28,6 +29,7 @@ from braid.home.metrics import MicroBatch
 from braid.home.options import write_options
 from braid.home.paths import AppHome, Home
 from braid.home.status import RunState, Status, as_of
+from braid.home.versions import keep_version, versions
 from braid.plan.dependencies import upstream
 from braid.plan.retention import retention_warnings
 from braid.plan.serialise import plan_to_json
@@ -307,6 +309,7 @@ class Application:
         if self._update is not None:
             self._update.carry_out(UpdateSteps(self.home, self._log, stopping, launcher, self._on_phase))
         with _writing():
+            self._keep_version()
             write_json(self.home.plan_file, plan_to_json(self.plan))
             write_options(self.home, self._as_set, self._overridden)
             self.home.updating_file.unlink(missing_ok=True)
@@ -330,6 +333,18 @@ class Application:
         if self._drain:
             self._threads.start("drain", partial(self._work_off, queries))
         self._begun.set()
+
+    def _keep_version(self) -> None:
+        """Keep the plan among those that one can go back to; of an older home, the last one, too."""
+        if self._update is None:
+            keep_version(self.home, plan_to_json(self.plan), time.time())
+            return
+        if not versions(self.home):
+            before = self.home.plan_file
+            keep_version(self.home, json.loads(before.read_text()), before.stat().st_mtime)
+        found = self._update.found
+        words = tuple(f"{change.subject}: {change.detail}" for change in found.changes)
+        keep_version(self.home, plan_to_json(self.plan), time.time(), found.verdict.value, words)
 
     def _open_spark(self) -> Launcher:
         """Start Spark, or open a session of the caller's."""

@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 from braid import api
 from braid.api.data import publish
 from braid.cli.main import app
-from braid.home.control import Rescale, Rescaled
+from braid.home.control import Rescale, Rescaled, Updating
 from braid.home.files import write_json
 from braid.home.paths import Home
+from braid.home.versions import keep_version
 from braid.plan.serialise import plan_to_json
 from tests.contents import contents
 
@@ -61,6 +62,45 @@ def test_a_refused_update_touches_nothing(
     assert "Traceback" not in found.stderr
     assert contents(home) == before
     assert not home.application("sample_app").is_running()
+
+
+def test_a_replayed_update_says_what_it_does_and_wants_consent(home: Home, tmp_path: Path) -> None:
+    program = tmp_path / "new.sql"
+    program.write_text(FIGURE_3.read_text().replace("l.key = r.key", "upper(l.key) = upper(r.key)"))
+    before = contents(home)
+    found = CliRunner().invoke(app, ["run", str(program), "--home", str(home.root)])
+    assert found.exit_code == 1
+    assert "replayed" in found.stderr
+    assert "both inputs are sliced again" in found.stderr
+    assert "agree to it with --yes" in found.stderr
+    assert "Traceback" not in found.stderr
+    assert contents(home) == before
+
+
+def test_an_update_that_was_interrupted_comes_first(home: Home, tmp_path: Path) -> None:
+    application = home.application("sample_app")
+    Updating(id="one", plan="another").write(application.updating_file)
+    program = tmp_path / "new.sql"
+    program.write_text(FIGURE_3.read_text().replace("'3 minutes'", "'5 minutes'"))
+    found = CliRunner().invoke(app, ["run", str(program), "--home", str(home.root)])
+    assert found.exit_code == 1
+    assert "was interrupted" in found.stderr
+    assert "next.plan.json --yes --discard" in found.stderr.replace("\n", "")
+
+
+def test_versions_are_listed_and_one_that_is_not_there_is_named(home: Home) -> None:
+    application = home.application("sample_app")
+    keep_version(application, plan_to_json(api.compile_file(FIGURE_3).plan), 0.0)
+    keep_version(application, {}, 86_400.0, "kept", ("option shards: 1 -> 2",))
+    found = CliRunner().invoke(app, ["versions", "sample_app", "--home", str(home.root)])
+    assert found.exit_code == 0
+    assert "1970-01-02 00:00:00Z" in found.stdout
+    assert "option shards: 1 -> 2" in found.stdout
+    assert api.version_plan("sample_app", home=home) == api.compile_file(FIGURE_3).plan
+    missing = CliRunner().invoke(app, ["rollback", "sample_app", "7", "--home", str(home.root)])
+    assert missing.exit_code == 1
+    assert "has no version 7" in missing.stderr
+    assert "versions that are kept: 1, 2" in missing.stderr
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from braid.api.data import publish, read
 from braid.core.errors import RunError
 from braid.home.paths import Home
 from braid.plan.stages.base import Plan
+from braid.spark import updating
 
 pytestmark = pytest.mark.spark
 
@@ -137,3 +138,32 @@ def test_a_join_becomes_one_of_another_kind(spark: object, home: Home) -> None:
         == set()
     )
     assert out.run(asof, drain=True) == {(105, 205), (106, 206)}
+
+
+def test_an_update_that_is_interrupted_is_ended_by_the_next_start(
+    spark: object, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, keys = Out(home, spark), CLOSING["join.keys"]
+    assert out.run(f"JOIN r {ON}", rows(*range(9)), rows(*range(5))) == {(n, n) for n in range(5)}
+    agreed = {"replay": True, "discard": True}
+
+    def killed(*arguments: object, **named: object) -> None:
+        raise RunError("the power has failed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(updating, "slice_again", killed)
+        with pytest.raises(RunError, match="the power has failed"):
+            out.run(keys, **agreed)
+    with pytest.raises(RunError, match="was interrupted"):
+        out.run(f"JOIN r {ON}", **agreed)
+    assert out.run(keys, rows(20), rows(5, 20), **agreed) == {(5, 5), (20, 20)}
+    # And back to the first version, by its plan.
+    [first, second] = api.versions("app", home)
+    assert (first.verdict, second.verdict) == (None, "replayed")
+    plan = api.version_plan("app", home=home)
+    assert plan == program(f"JOIN r {ON}")
+    publish("r", rows(6), home)
+    handle = api.run(plan, home.root, spark=spark, replay=True, discard=True, drain=True)  # type: ignore[arg-type]
+    handle.wait()
+    assert out.run(f"JOIN r {ON}", (), rows(7), drain=True) == {(6, 6), (7, 7)}
+    assert not home.application("app").updating_file.exists()
