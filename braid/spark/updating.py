@@ -26,8 +26,9 @@ from braid.engine.savepoints import Savepoint, savepoint_name
 from braid.engine.slicing_again import Progress
 from braid.home.control import Updating
 from braid.home.files import write_json
+from braid.home.metrics import MicroBatch
 from braid.home.paths import AppHome
-from braid.home.status import read_status
+from braid.home.status import Status
 from braid.plan.kinds.slicer import SlicerStage
 from braid.plan.serialise import plan_to_json
 from braid.plan.stages.base import Plan
@@ -87,11 +88,14 @@ class Update:
 
     def in_flight(self) -> dict[str, int]:
         """Rows that stages hold, which are decided before their time, as of their last micro-batch."""
-        status = read_status(self.home)
-        stages = {} if status is None else status.stages
-        closed = [name for name, way in self.found.ways.items() if way.closes and name in stages]
-        last = {name: stages[name].last for name in closed}
+        closed = [name for name, way in self.found.ways.items() if way.closes]
+        last = {name: self._last(name) for name in closed}
         return {name: batch.counters.pending for name, batch in last.items() if batch is not None}
+
+    def _last(self, name: str) -> MicroBatch | None:
+        """The last micro-batch of a stage, as far as the status tells."""
+        status = Status.read(self.home.status_file)
+        return None if status is None or name not in status.stages else status.stages[name].last
 
     def check(self, consent: Consent) -> None:
         """Raise `RunError` if it cannot be done, or nobody has agreed to it."""
@@ -160,8 +164,7 @@ class Update:
 
     def _since(self, name: str) -> int | None:
         """The event time from which on rows are sliced again; None is all that the source has."""
-        status = read_status(self.home)
-        last = None if status is None or name not in status.stages else status.stages[name].last
+        last = self._last(name)
         changes = [
             each for each in self.found.changes if each.stage == name and each.rule.way is Way.SLICE_AGAIN
         ]

@@ -306,13 +306,20 @@ class Buffer:
         blocks: Sequence[tuple[Position, pa.RecordBatch]],
         saved: InputState,
         due: Sequence[int] | None = None,
+        *,
+        flagged: bool = True,
     ) -> None:
-        """Rebuild the index from blocks and flags, as after a restart."""
+        """Rebuild the index from blocks and flags, as after a restart.
+
+        Earlier versions did not flag all rows that the floor had passed.
+        """
         loaded, flags = self.load(blocks, due), saved.flags
         self.floor, self._whole = saved.floor, saved.whole
         self.newest = max(self.newest, saved.newest)
         self.memory = max(self.memory, saved.floor, saved.whole)
         kept = flags[loaded.run.row] & GONE == 0
+        if not flagged:
+            kept &= loaded.times >= saved.floor
         self.retire(np.sort(loaded.run.row[~kept]))
         self.flags |= np.where(self.flags & GONE > 0, np.uint8(0), flags)
         self.add(loaded.run.select(kept))

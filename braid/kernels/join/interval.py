@@ -173,7 +173,7 @@ class IntervalJoin:
                     f"saved state knows {len(saved.flags)} {side} rows, but the log has {rows} for it",
                     hint="the state belongs to another shard range or category; replay from the log",
                 )
-            self.buffer(side).restore(blocks, saved, self.due(side, saved.blocks))
+            self.buffer(side).restore(blocks, saved, self.due(side, saved.blocks), flagged=state.noted)
             self._last[side], self._drained[side] = saved.last, saved.drained
             self._foreign[side] = saved.foreign
         if state.choices and self._spec.match.waits:

@@ -81,8 +81,8 @@ def test_its_event_time_travels_on_to_a_join() -> None:
     ("old", "new", "kinds"),
     [
         ("10 minutes", "10 minutes", []),
-        ("10 minutes", "20 minutes", [("stage.changed", "replayed")]),
-        ("lower(page)", "upper(page)", [("stage.changed", "replayed")]),
+        ("10 minutes", "20 minutes", [("stage.adjusted", "kept")]),
+        ("lower(page)", "upper(page)", [("stage.keys", "replayed")]),
         ("c.n > 0", "c.n > 1", [("filter.changed", "kept")]),
         ("c.n + 1", "c.n + 2", [("column.changed", "kept")]),
         ("n BIGINT", "n INT", [("column.type", "refused"), ("column.type", "refused")]),
