@@ -176,12 +176,14 @@ class Slicing:
     @property
     def launcher(self) -> Any:
         from braid.spark.launcher import Launcher
+        from braid.spark.processes.session import open_session
 
         plan = api.compile_text(program(self.change, SOURCES[self.source][0].format(self.folder))).plan
         options = AppConfig.model_validate({"shards": 2, "chunk_rows": 8, "batch_rows": 20})
         cadence = self.home.root / "cadence.json"
         Cadence(patience=50_000, look=5_000).write(cadence)
-        launcher = Launcher(self.session, self.home.application("app"), plan, options, str(cadence))
+        session = open_session(self.session)
+        launcher = Launcher(session, self.home.application("app"), plan, options, str(cadence))
         launcher.prepare()
         return launcher
 
