@@ -31,6 +31,7 @@ from braid import api
 from braid.api.data import publish
 from braid.home.control import Rescale
 from braid.home.paths import Home
+from braid.spark.checkpoints import read_checkpoint
 from braid.stores.lookup import LookupStore
 from tests.spark.cluster import Cluster, running
 from tests.spark.oracle import START, differences, read
@@ -267,6 +268,19 @@ def progress(home: Home) -> int:
     return sum(last.values())
 
 
+def changing(home: Home) -> bool:
+    """Whether a stage is between two generations: asked for a savepoint, or not yet begun from one."""
+    application = home.application("killed")
+    for path in (application.root / "control").glob("*.state.json"):
+        stage = path.name.removesuffix(".state.json")
+        generation = application.generation(stage)
+        assert generation is not None
+        begins = generation.savepoint is not None and read_checkpoint(application.checkpoint(stage)).done < 0
+        if begins or application.control_file(stage, "seal").exists():
+            return True
+    return False
+
+
 def layout(rng: random.Random) -> tuple[int, int]:
     """Shards and state partitions."""
     partitions = rng.choice([1, 1, 2, 4])
@@ -291,6 +305,7 @@ class Trial:
     def __init__(self, folder: Path, seed: int, victim: str = "interval", place: Place = LOCAL) -> None:
         self._place = place
         self._rng = random.Random(seed)
+        self.killed_changing = 0
         self._victim = VICTIMS[victim]
         folder.mkdir(exist_ok=True)
         self.home = Home.at(folder)
@@ -322,6 +337,7 @@ class Trial:
                 time.sleep(self._rng.random() * 3)
         finally:
             kill_group(process)
+        self.killed_changing += changing(self.home)
         return progress(self.home) - before
 
     def rescale(self, times: int, seconds: float) -> list[float]:
@@ -440,6 +456,7 @@ def run(
                 f"kill {number + 1}: after {done} micro-batches, {time.monotonic() - started:.1f} s",
                 flush=True,
             )
+        print(f"{trial.killed_changing} of {kills} kills between two generations of a stage", flush=True)
         if rescales:
             pauses = trial.rescale(rescales, seconds=5)
             print(f"pauses: median {median(pauses):.2f} s, longest {max(pauses):.2f} s", flush=True)
