@@ -7,6 +7,8 @@ takes to go on as another program, `versions` and `version_plan` what it has run
 running one other shards, and `release` lets others write what one of them owns.
 Data: `publish`, `publish_file`, `publish_lines` and `Publisher` append records, `read` and `read_batches`
 read rows, `categories` lists.
+Savepoints: `savepoint` takes one, `savepoints` lists them, `restore` makes an application of one, which `run`
+does, too, and `drop_savepoint` removes one.
 Upkeep: `upkeep` looks after the log of a home, `drop_category` and `drop_application` remove for good.
 Lookup tables: `load_lookup`, `get_lookup`, `lookup_tables`.
 
@@ -20,7 +22,6 @@ from braid.api.applications import (
     rescale,
     run,
     running_overrides,
-    running_plan,
     status,
     update_of,
     version_plan,
@@ -48,12 +49,20 @@ from braid.api.programs import (
     explain,
     load_plan,
 )
+from braid.api.savepoints import (
+    SavepointInfo,
+    drop_savepoint,
+    restore,
+    savepoint,
+    savepoints,
+)
 from braid.api.upkeep import drop_application, drop_category, upkeep
 from braid.engine.drop import Dropped
 from braid.engine.upkeep import CategoryReport, TableReport, UpkeepReport
 from braid.engine.upkeep_rules import Holder
 from braid.plan.stages.base import Plan
 from braid.plan.update.rules import Verdict
+from braid.spark.last_run import running_plan
 
 if TYPE_CHECKING:
     # Importing it needs PySpark, which `run` does when it is called.
@@ -70,6 +79,7 @@ __all__ = [
     "LookupInfo",
     "Plan",
     "Publisher",
+    "SavepointInfo",
     "TableReport",
     "UpkeepReport",
     "Verdict",
@@ -81,6 +91,7 @@ __all__ = [
     "diff_text",
     "drop_application",
     "drop_category",
+    "drop_savepoint",
     "explain",
     "get_lookup",
     "load_lookup",
@@ -93,9 +104,12 @@ __all__ = [
     "read_batches",
     "release",
     "rescale",
+    "restore",
     "run",
     "running_overrides",
     "running_plan",
+    "savepoint",
+    "savepoints",
     "status",
     "update_of",
     "upkeep",

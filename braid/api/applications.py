@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from braid.api.programs import load_plan
+from braid.api.savepoints import restore
 from braid.core.config import parse_options
 from braid.core.errors import ConfigError, RunError
 from braid.engine.ownership import release as release_owned
+from braid.home.asking import ask
 from braid.home.control import Rescale, Rescaled
 from braid.home.metrics import MicroBatch
 from braid.home.paths import Home, HomeLike
@@ -22,15 +23,13 @@ from braid.home.versions import versions as kept_versions
 from braid.log.layout import MAX_SHARDS
 from braid.plan.serialise import loads
 from braid.plan.stages.base import Plan
-from braid.spark.last_run import overrides, ran_plan
+from braid.spark.last_run import overrides, ran_plan, running_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession  # noqa: TID251  only a name for the type checker
 
     from braid.spark.app import Application
     from braid.spark.updating import Update
-
-_POLL_SECONDS = 0.1
 
 
 def run(
@@ -45,6 +44,7 @@ def run(
     settings: Mapping[str, str] | None = None,
     replay: bool = False,
     discard: bool = False,
+    savepoint: str | None = None,
     on_progress: Callable[[MicroBatch], None] | None = None,
     on_phase: Callable[[str], None] | None = None,
 ) -> Application:
@@ -70,6 +70,8 @@ def run(
         Whether an update of the application may have the verdict *replayed*; it is refused otherwise.
     discard
         Whether such an update may decide rows in flight before their time, if it has to.
+    savepoint
+        What to begin from: see `restore`. None begins with the oldest rows, or goes on.
     on_progress
         Called with the metrics of every micro-batch.
     on_phase
@@ -79,6 +81,8 @@ def run(
     from braid.spark.updating import Consent
 
     plan = program if isinstance(program, Plan) else load_plan(program)
+    if savepoint is not None:
+        restore(savepoint, plan.application, home, discard=discard)
     application = Application(
         plan,
         Home.at(home),
@@ -127,19 +131,6 @@ def version_plan(application: str, number: int | None = None, home: HomeLike = N
     return loads(json.dumps(known[number].plan))
 
 
-def running_plan(application: str, home: HomeLike = None) -> Plan:
-    """The plan that an application runs, or ran last, in a home, with the options that it was run with."""
-    found = Home.existing(home)
-    names = [one.name for one in found.applications() if one.plan_file.exists()]
-    if application not in names:
-        raise RunError(
-            f"application {application!r} has not run here",
-            where=str(found.root),
-            hint=f"applications that have: {', '.join(names) or 'none'}",
-        )
-    return ran_plan(found.application(application))
-
-
 def running_overrides(application: str, home: HomeLike = None) -> dict[str, str]:
     """The options that were set when an application was last started, whatever its program says."""
     return overrides(Home.existing(home).application(application))
@@ -177,27 +168,14 @@ def rescale(
             raise ConfigError(f"{name} is {number}", hint=f"choose between 1 and {MAX_SHARDS}")
     running_plan(application, home)
     found = Home.existing(home).application(application)
-    not_running = RunError(
-        f"application {application!r} is not running",
-        where=str(found.root),
-        hint="start it with `--set shards=N`, and it goes on with so many",
-    )
-    asked = Rescale(id=uuid.uuid4().hex, shards=shards, partitions=partitions)
-    while True:
-        there = found.rescale_file.exists()
-        answer = Rescaled.read(found.rescaled_file)
-        if answer is not None and answer.id == asked.id:
-            break
-        if not found.is_running():
-            found.rescale_file.unlink(missing_ok=True)
-            raise not_running
-        if not there:
-            # An application that starts removes what was asked of the one before.
-            asked.write(found.rescale_file, durable=False)
-        time.sleep(_POLL_SECONDS)
-    found.rescaled_file.unlink(missing_ok=True)
-    if answer.error is not None:
-        raise RunError(answer.error)
+    request = Rescale(id=uuid.uuid4().hex, shards=shards, partitions=partitions)
+    answer = ask(found, request, found.rescale_file, found.rescaled_file, Rescaled)
+    if answer is None:
+        raise RunError(
+            f"application {application!r} is not running",
+            where=str(found.root),
+            hint="start it with `--set shards=N`, and it goes on with so many",
+        )
     return answer.seconds
 
 

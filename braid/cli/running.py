@@ -76,6 +76,10 @@ def run(
     spark: SparkOption = None,
     yes: YesOption = False,
     discard: DiscardOption = False,
+    savepoint: Annotated[
+        str | None,
+        typer.Option("--from", help="Begin from a savepoint; see `braid savepoints`.", show_default=False),
+    ] = None,
 ) -> None:
     """Run an application in the foreground; Ctrl-C stops it, and the next start goes on from there.
 
@@ -87,6 +91,8 @@ def run(
     while starting.
     """
     plan = api.load_plan(program)
+    if savepoint is not None:
+        api.restore(savepoint, plan.application, home, discard=discard)
     _run(plan, home, assignments, master, spark, yes=yes, discard=discard, drain=drain, create=create)
 
 
@@ -137,7 +143,7 @@ def _run(
 ) -> None:
     monitor = Monitor(sys.stderr)
     handle: api.Application | None = None
-    options = _pairs(assignments, "--set")
+    options = pairs(assignments, "--set")
     yes, discard = _agreed(api.update_of(plan, home, options), yes, discard)
     with interruptible():
         try:
@@ -148,7 +154,7 @@ def _run(
                 drain=drain,
                 create=create,
                 master=master,
-                settings=_pairs(spark, "--spark"),
+                settings=pairs(spark, "--spark"),
                 replay=yes,
                 discard=discard,
                 on_phase=monitor.phase,
@@ -271,7 +277,8 @@ def release(
         typer.echo(f"released {what}")
 
 
-def _pairs(assignments: list[str] | None, option: str) -> dict[str, str]:
+def pairs(assignments: list[str] | None, option: str) -> dict[str, str]:
+    """`name=value` texts of an option as a mapping."""
     pairs = {}
     for text in assignments or []:
         name, equals, value = text.partition("=")

@@ -20,9 +20,12 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(upkeep)
-    group = typer.Typer(help="Remove a category or an application for good.", no_args_is_help=True)
+    group = typer.Typer(
+        help="Remove a category, an application or a savepoint for good.", no_args_is_help=True
+    )
     group.command("category")(drop_category)
     group.command("app")(drop_app)
+    group.command("savepoint")(drop_savepoint)
     app.add_typer(group, name="drop")
 
 
@@ -91,6 +94,21 @@ def drop_app(
     """
     _confirm(api.drop_application(name, home, keep_data=keep_data, dry_run=True), yes)
     api.drop_application(name, home, keep_data=keep_data)
+
+
+def drop_savepoint(
+    name: Annotated[str, typer.Argument(help="The savepoint.", show_default=False)],
+    home: HomeOption = None,
+    yes: Yes = False,
+) -> None:
+    """Remove a savepoint; applications that have begun from it are not concerned."""
+    found = {one.name: one for one in api.savepoints(home=home)}.get(name)
+    if found is not None:
+        typer.echo(f"savepoint {name} of {found.application}: {size_text(found.state_bytes)}")
+        typer.echo(f"and what the log does not have any more of {size_text(found.row_bytes)} of rows")
+        if not yes:
+            typer.confirm("Remove this for good?", abort=True)
+    api.drop_savepoint(name, home)
 
 
 def _confirm(found: api.Dropped, yes: bool) -> None:

@@ -5,6 +5,7 @@ One process at a time does it, by a lock. Clocks are passed in, in seconds.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -39,6 +40,7 @@ ALL_PIECES = 10_000
 """More pieces of compaction than a category has."""
 ALL_RECORDS = 2**62
 """More records of commits than a table has."""
+_LOOK_SECONDS = 0.1
 LAG = 10.0
 """Seconds between the retirement of commits and the removal of their files: whoever has looked at the log
 before, and is about to read, has done so by then."""
@@ -110,16 +112,21 @@ def upkeep_lock(home: Home) -> AbstractContextManager[bool]:
 
 
 @contextmanager
-def alone_at_upkeep(home: Home) -> Iterator[None]:
-    """Let nobody else be at the upkeep of a home; an error if somebody is."""
-    with upkeep_lock(home) as alone:
-        if not alone:
+def alone_at_upkeep(home: Home, patience: float = 0.0) -> Iterator[None]:
+    """Let nobody else be at the upkeep of a home; an error if somebody is, and stays for so many seconds."""
+    until = time.monotonic() + patience
+    while True:
+        with upkeep_lock(home) as alone:
+            if alone:
+                yield
+                return
+        if time.monotonic() >= until:
             raise RunError(
                 "another process is at the upkeep of this home",
                 where=str(home.root),
                 hint="try again in a moment",
             )
-        yield
+        time.sleep(_LOOK_SECONDS)
 
 
 @dataclass(frozen=True)

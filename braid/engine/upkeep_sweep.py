@@ -19,9 +19,9 @@ _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}")
 
 
 def sweep_home(home: Home, now: float) -> list[Path]:
-    """Remove what failed or killed processes have left beside the categories."""
-    log = Path(home.log_root)
-    folders = [path for path in _entries(log) if path.name.startswith(TEMP_PREFIX) and _old(path, now)]
+    """Remove what failed or killed processes have left beside the categories and savepoints."""
+    found = [path for folder in (Path(home.log_root), home.savepoints) for path in _entries(folder)]
+    folders = [path for path in found if path.name.startswith(TEMP_PREFIX) and _old(path, now)]
     for path in folders:
         shutil.rmtree(path, ignore_errors=True)
     return folders

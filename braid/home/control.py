@@ -73,38 +73,54 @@ class Seal(Record):
     settles: bool = False
 
 
-class Rescale(Record):
+class Request(Record):
+    """Asks a running application for something; `id` is by what the answer is known."""
+
+    id: str
+
+
+class Answer(Record):
+    """The answer to a `Request`: `error` is why it could not be done."""
+
+    id: str
+    error: str | None = None
+
+
+class Rescale(Request):
     """Asks a running application for other layouts of its stateful stages.
 
     Parameters
     ----------
-    id
-        By which the answer is known.
     shards, partitions
         What is wanted; None is what options and executors say.
     """
 
-    id: str
     shards: int | None = None
     partitions: int | None = None
 
 
-class Rescaled(Record):
+class Rescaled(Answer):
     """The answer to `Rescale`.
 
     Parameters
     ----------
-    id
-        Of what was asked.
     seconds
         How long it took until each stage that has changed had done a micro-batch with its new shards.
-    error
-        Why it could not be done.
     """
 
-    id: str
     seconds: dict[str, float] = Field(default_factory=dict)
-    error: str | None = None
+
+
+class Save(Request):
+    """Asks a running application for a savepoint under a name."""
+
+    name: str
+
+
+class Restoring(Record):
+    """A savepoint that an application is about to begin from."""
+
+    savepoint: str
 
 
 class SinkStart(Record):

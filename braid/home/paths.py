@@ -58,6 +58,11 @@ class Home:
         """Where the log's categories are."""
         return str(self.root / "log")
 
+    @property
+    def savepoints(self) -> Path:
+        """Savepoints of applications, one folder each: see `braid.home.saved`."""
+        return self.root / "savepoints"
+
     def log(self) -> Log:
         """The log."""
         return Log(self.log_root)
@@ -145,6 +150,21 @@ class AppHome:
                 where=str(path),
                 hint=f"restore it from a backup; or {ANEW}",
             ) from None
+
+    @property
+    def save_file(self) -> Path:
+        """Where others ask the running application for a savepoint."""
+        return self.root / "control" / "save.json"
+
+    @property
+    def saved_file(self) -> Path:
+        """Where it answers."""
+        return self.root / "control" / "saved.json"
+
+    @property
+    def restoring_file(self) -> Path:
+        """Tells of a savepoint that is being restored, and by which this application begins."""
+        return self.root / "control" / "restoring.json"
 
     @property
     def savepoints(self) -> Path:

@@ -138,6 +138,25 @@ class Storage:
                 self._discard(temporary)
         return self.read(path) == data
 
+    def link_from(self, other: Storage, path: str) -> None:
+        """Have a file of another folder under the same path here, too: no byte is copied, neither can change.
+
+        The caller syncs the folder.
+        """
+        full = self.full(path)
+        if not (self.local and other.local):
+            raise LogError(
+                "files can only be linked on a local disk, or one that is mounted like one", where=full
+            )
+        with naming(full, "link"):
+            durable.link(other.full(path), full)
+
+    def sync(self, folder: str) -> None:
+        """Wait until the list of files of a folder on a local disk is on the disk."""
+        full = self.full(folder)
+        with naming(full, "sync"):
+            durable.sync(full)
+
     def replace(self, path: str, data: bytes) -> None:
         """Exchange the content of a small file, all or nothing; callers hold the `lock`.
 

@@ -23,6 +23,7 @@ from braid.core.times import DAY
 from braid.engine.cadence import Cadences
 from braid.engine.ownership import check_inputs, check_outputs
 from braid.engine.run_upkeep import RunUpkeep
+from braid.engine.savepoints import Savepoint
 from braid.engine.silences import Silences
 from braid.home.files import write_json
 from braid.home.metrics import MicroBatch
@@ -33,16 +34,19 @@ from braid.home.versions import keep_version, versions
 from braid.plan.dependencies import upstream
 from braid.plan.retention import retention_warnings
 from braid.plan.serialise import plan_to_json
-from braid.plan.stages.base import Plan
+from braid.plan.stages.base import Plan, Stage
+from braid.plan.update.rules import Way
 from braid.spark.failures import explained
 from braid.spark.keep_layout import KeepLayout
 from braid.spark.last_run import ran_plan
 from braid.spark.launcher import Launcher
 from braid.spark.processes.jvm import Jvm
 from braid.spark.processes.session import close_session, open_session
+from braid.spark.restoring import check_restored
 from braid.spark.resuming import Resuming
 from braid.spark.run_queries import STOP_SECONDS, RunQueries
 from braid.spark.run_report import RunReport
+from braid.spark.saving import Saving, answer_save
 from braid.spark.updating import NO_CONSENT, Consent, Update, UpdateSteps
 
 _WATCH_SECONDS = 0.25
@@ -76,6 +80,8 @@ class Application:
         For a new Spark application.
     consent
         What an update of the application may do.
+    save
+        Take a savepoint under this name, and end, instead of running.
     on_progress
         Called with the metrics of every micro-batch.
     on_phase
@@ -96,6 +102,7 @@ class Application:
         master: str | None = None,
         settings: Mapping[str, str] | None = None,
         consent: Consent = NO_CONSENT,
+        save: str | None = None,
         on_progress: Callable[[MicroBatch], None] | None = None,
         on_phase: Callable[[str], None] | None = None,
         show: Callable[[str], None] | None = None,
@@ -105,6 +112,7 @@ class Application:
         self._overridden = tuple(options or ())
         self._options = self._as_set = parse_options({**dict(plan.options), **(options or {})})
         self._consent = consent
+        self._save = save
         self._update: Update | None = None
         self._drain = drain
         self._create = create
@@ -147,6 +155,7 @@ class Application:
         """
         self._held.enter_context(self.home.running())
         try:
+            check_restored(self.home)
             self._check_update()
             check_outputs(self.home, self.plan, self._options)
             if not self.home.updating_file.exists():
@@ -300,14 +309,20 @@ class Application:
                 for what in ("drain", "pacing", "seal"):
                     self.home.control_file(stage.name, what).unlink(missing_ok=True)
             self.home.rescale_file.unlink(missing_ok=True)
+            self.home.save_file.unlink(missing_ok=True)
             self.home.metrics_file("any").parent.mkdir(parents=True, exist_ok=True)
             self._report.begin()
         self._on_phase("starting Spark" if self._own else "opening the session")
         launcher = self._open_spark()
         stopping = self._threads.stopping
         launcher.prepare()
+        steps = UpdateSteps(self.home, self._log, stopping, launcher, self._on_phase)
+        if self._save is not None:
+            self._save_stopped(steps, self._save)
+            stopping.set()
+            return
         if self._update is not None:
-            self._update.carry_out(UpdateSteps(self.home, self._log, stopping, launcher, self._on_phase))
+            self._update.carry_out(steps)
         with _writing():
             self._keep_version()
             write_json(self.home.plan_file, plan_to_json(self.plan))
@@ -328,11 +343,31 @@ class Application:
         self._threads.repeat("watch", _WATCH_SECONDS, partial(self._watch, queries))
         if not self._drain:
             self._threads.start("layout", KeepLayout(self.home, self._log, queries, stopping).run)
+            self._threads.repeat(
+                "savepoints", _WATCH_SECONDS, partial(answer_save, self.home, queries, self._log)
+            )
         self._upkeep = RunUpkeep(self.home, self._options, self._report.needs, self._log, stopping)
         self._threads.repeat("upkeep", _UPKEEP_SECONDS, self._upkeep.turn)
         if self._drain:
             self._threads.start("drain", partial(self._work_off, queries))
         self._begun.set()
+
+    def _save_stopped(self, steps: UpdateSteps, name: str) -> None:
+        """Take a savepoint: stages with a state hand it over, and nothing else runs."""
+        launcher = replace(steps.launcher, cadence_file=None)
+        launcher.prepare()
+        for stage in self.plan.stages:
+            if stage.stateful:
+                steps.take(launcher, stage.name, Way.CARRY)
+
+        @contextmanager
+        def state_of(stage: Stage) -> Iterator[Savepoint | None]:
+            found = self.home.generation(stage.name)
+            named = None if found is None else found.savepoint
+            yield None if named is None else Savepoint.read(self.home.savepoints / named)
+
+        self._on_phase("writing the savepoint")
+        Saving(self.home, self.plan).save(name, state_of)
 
     def _keep_version(self) -> None:
         """Keep the plan among those that one can go back to; of an older home, the last one, too."""

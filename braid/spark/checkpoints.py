@@ -8,6 +8,7 @@ slices itself is written down in the same way, so that Spark can go on from ther
 from __future__ import annotations
 
 import json
+import shutil
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from braid.core.errors import RunError
 from braid.home.control import ANEW
 from braid.home.files import write_text
 
+_TRIES = 20
+"""How often a checkpoint is copied that changes meanwhile."""
 RETAINED = 10
 """Micro-batches before the last one that a checkpoint keeps."""
 
@@ -70,10 +73,45 @@ def read_offset(folder: Path, batch: int) -> tuple[int, str]:
     return int(json.loads(head)["batchTimestampMs"]), offset
 
 
+def copy_checkpoint(folder: Path, target: Path) -> int:
+    """Copy what it takes to go on after the last micro-batch that is done; its number, -1 if there is none.
+
+    The query may be running: files never change once they are there, but old ones go.
+    """
+    for tried in range(_TRIES):
+        shutil.rmtree(target, ignore_errors=True)
+        try:
+            return _copy(folder, target)
+        except (RunError, FileNotFoundError):
+            if tried == _TRIES - 1:
+                raise
+    raise AssertionError
+
+
+def _copy(folder: Path, target: Path) -> int:
+    done = read_checkpoint(folder).done
+    if done < 0:
+        return done
+    files = [folder / "offsets" / str(batch) for batch in (done - 1, done) if batch >= 0]
+    files.append(folder / "commits" / str(done))
+    # Notes of files: also of those that a later micro-batch was to read, which is then the next one.
+    files += [path for path in sorted((folder / "sources").glob("*/*")) if not path.name.startswith(".")]
+    for path in files:
+        copy = target / path.relative_to(folder)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+    return done
+
+
+def begin_checkpoint(folder: Path) -> None:
+    """Give a checkpoint the id by which Spark, and whoever adds up what is counted, know its query."""
+    write_text(folder / "metadata", json.dumps({"id": str(uuid.uuid4())}))
+
+
 def begin_batch(folder: Path, batch: int, clock: int, offset: str) -> None:
     """Note that a micro-batch begins; see `read_offset`."""
     if not (folder / "metadata").exists():
-        write_text(folder / "metadata", json.dumps({"id": str(uuid.uuid4())}))
+        begin_checkpoint(folder)
     head = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": clock, "conf": {}})
     write_text(folder / "offsets" / str(batch), f"v1\n{head}\n{offset}")
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from braid.core.config import option_text
+from braid.core.errors import RunError
 from braid.home.options import read_options
-from braid.home.paths import AppHome
+from braid.home.paths import AppHome, Home, HomeLike
 from braid.plan.serialise import loads
 from braid.plan.stages.base import Plan
 
@@ -20,3 +21,16 @@ def ran_plan(home: AppHome) -> Plan:
     plan = loads(home.plan_file.read_bytes())
     ran = read_options(home)
     return plan if ran is None or ran.overridden is None else plan.with_options(ran.options)
+
+
+def running_plan(application: str, home: HomeLike = None) -> Plan:
+    """The plan that an application runs, or ran last, in a home, with the options that it was run with."""
+    found = Home.existing(home)
+    names = [one.name for one in found.applications() if one.plan_file.exists()]
+    if application not in names:
+        raise RunError(
+            f"application {application!r} has not run here",
+            where=str(found.root),
+            hint=f"applications that have: {', '.join(names) or 'none'}",
+        )
+    return ran_plan(found.application(application))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -14,6 +15,7 @@ from pyspark.errors import PySparkException
 from braid.core.errors import RunError
 from braid.core.logging import Log
 from braid.core.threads import spawn
+from braid.engine.savepoints import Savepoint
 from braid.home.files import write_json
 from braid.home.paths import AppHome
 from braid.plan.dependencies import reads_kept, upstream
@@ -21,6 +23,7 @@ from braid.plan.stages.base import Plan, Stage
 from braid.spark.failures import explained
 from braid.spark.generations import Generations, forget_generations
 from braid.spark.launcher import Launcher
+from braid.spark.saving import Saving
 from braid.spark.supervised import Supervised
 
 STOP_SECONDS = 7.0
@@ -59,7 +62,7 @@ class RunQueries:
     own: bool
     stages: dict[str, Supervised] = field(default_factory=dict)
     relays: dict[str, Supervised] = field(default_factory=dict)
-    _rescaling: threading.Lock = field(default_factory=threading.Lock)
+    _changing: threading.Lock = field(default_factory=threading.Lock)
     _spread: frozenset[str] = frozenset()
     """Executors that there were when stateful stages were last spread over them."""
 
@@ -86,7 +89,7 @@ class RunQueries:
         Returns after how many seconds each had done a micro-batch; nothing of those that have it already.
         """
         generations, found = Generations(self.home, self.log, self.stopping), {}
-        with self._rescaling:
+        with self._changing:
             executors = self.launcher.executors()
             new = executors - self._spread
             for stage in self.plan.stages:
@@ -103,6 +106,19 @@ class RunQueries:
             seconds = {name: future.result() for name, future in found.items()}
             self._spread = executors
             return seconds
+
+    def save(self, name: str) -> None:
+        """Take a savepoint of all stages; those that have a state pause for a micro-batch, one by one."""
+        generations = Generations(self.home, self.log, self.stopping)
+
+        @contextmanager
+        def state_of(stage: Stage) -> Iterator[Savepoint]:
+            with generations.sealed(stage.name, self.stages[stage.name]) as saved:
+                yield saved
+            (self.home.savepoints / saved.name).unlink(missing_ok=True)
+
+        with self._changing:
+            Saving(self.home, self.plan).save(name, state_of)
 
     def new_executors(self) -> frozenset[str]:
         """Executors that have come since shards were spread: there are none on them."""

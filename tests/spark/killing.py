@@ -86,12 +86,15 @@ def once_each(streams: Streams) -> str:
     return f"SELECT * FROM (VALUES {rows}) AS found(lid, rid)"
 
 
+Query = str | Callable[[Streams], str]
+
+
 @dataclass(frozen=True)
 class Victim:
     """An application, and what must be in its categories: SQL, or a function of the streams that gives it."""
 
     program: str
-    queries: dict[str, str | Callable[[Streams], str]]
+    queries: dict[str, Query]
 
 
 VICTIMS = {
@@ -303,15 +306,15 @@ class Trial:
     """
 
     def __init__(self, folder: Path, seed: int, victim: str = "interval", place: Place = LOCAL) -> None:
-        self._place = place
+        self.place = place
         self._rng = random.Random(seed)
         self.killed_changing = 0
-        self._victim = VICTIMS[victim]
+        self.victim = VICTIMS[victim]
         folder.mkdir(exist_ok=True)
         self.home = Home.at(folder)
-        self._program = folder / "killed.sql"
+        self.program = folder / "killed.sql"
         filed = FILED.replace("FOLDER", str(folder / "files"))
-        self._program.write_text(HEAD + filed + self._victim.program)
+        self.program.write_text(HEAD + filed + self.victim.program)
         table = LookupStore(self.home.root).create(
             "names", pa.schema([("k", pa.string())]), pa.schema([("name", pa.string())])
         )
@@ -326,10 +329,10 @@ class Trial:
 
         When it starts, it rescales to what its program says, unless the last run has left it like that.
         """
-        before, started = progress(self.home), time.monotonic()
-        process = launch(self.home, self._program, place=self._place)
+        before = progress(self.home)
+        process = launch(self.home, self.program, place=self.place)
         try:
-            self._reach(before, started, process)
+            self.reach(process)
             if rescaling:
                 shards, partitions = layout(self._rng)
                 asked = Rescale(id="killed", shards=shards, partitions=partitions)
@@ -344,7 +347,7 @@ class Trial:
         """Start the application, rescale it, and stop it; returns for how long a stage paused each time."""
         pauses = []
         with self.running() as process:
-            self._reach(progress(self.home), time.monotonic(), process)
+            self.reach(process)
             for _ in range(times):
                 shards, partitions = layout(self._rng)
                 done = api.rescale("killed", self.home, shards=shards, partitions=partitions)
@@ -356,7 +359,7 @@ class Trial:
     @contextmanager
     def running(self) -> Iterator[subprocess.Popen[bytes]]:
         """The application runs, and is stopped in good order."""
-        process = launch(self.home, self._program, place=self._place)
+        process = launch(self.home, self.program, place=self.place)
         try:
             yield process
             process.send_signal(signal.SIGINT)
@@ -365,9 +368,10 @@ class Trial:
         finally:
             kill_group(process)
 
-    def _reach(self, before: int, started: float, process: subprocess.Popen[bytes]) -> None:
+    def reach(self, process: subprocess.Popen[bytes]) -> None:
         """Wait for a moment of the life cycle: some micro-batches into the run, then anywhere within one."""
-        wanted = before + self._rng.randrange(0, 14)
+        started = time.monotonic()
+        wanted = progress(self.home) + self._rng.randrange(0, 14)
         extra = self._rng.random() * 1.5
         while progress(self.home) < wanted and time.monotonic() - started < 90 and process.poll() is None:
             time.sleep(0.02)
@@ -379,7 +383,7 @@ class Trial:
     def drain(self, seconds: float) -> None:
         """Let the input end, and the application work it off within some time."""
         self._feed.stop()
-        process = launch(self.home, self._program, "--drain", place=self._place)
+        process = launch(self.home, self.program, "--drain", place=self.place)
         try:
             code = process.wait(seconds)
         finally:
@@ -391,13 +395,17 @@ class Trial:
         """Let the input end."""
         self._feed.stop()
 
+    def differences_of(self, found: pa.Table, query: Query) -> list[object]:
+        """What differs between rows and DuckDB's."""
+        sql = query if isinstance(query, str) else query(self._feed.streams)
+        return differences(found, sql, self._feed.streams)
+
     def differences(self) -> dict[str, list[object]]:
         """What differs from DuckDB, per table."""
         result = {}
-        for category, query in self._victim.queries.items():
+        for category, query in self.victim.queries.items():
             found = content(self.home, category)
-            sql = query if isinstance(query, str) else query(self._feed.streams)
-            result[category] = differences(found, sql, self._feed.streams)
+            result[category] = self.differences_of(found, query)
             print(f"{category}: {found.num_rows} rows, {len(result[category])} differences", flush=True)
         result["totals"] = miscounted(self.home, self._feed.streams)
         print(f"totals: {result['totals']}", flush=True)
