@@ -186,8 +186,8 @@ class Life:
         Generations(self.app, Mock(), self).change(STAGE, self, layout(shards, 1))  # type: ignore[arg-type]
 
     def wait(self, seconds: float) -> bool:
-        """What passes time while a savepoint is waited for: the query goes on."""
-        self.query.trigger()
+        """What passes time while a savepoint or a generation is waited for: the query goes on."""
+        assert self.query.trigger(), "nothing more comes of the query, so one would wait for ever"
         return False
 
     def failure(self) -> None:
