@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import replace
 from functools import partial
 from types import TracebackType
 
@@ -23,31 +21,24 @@ from braid.core.times import DAY
 from braid.engine.cadence import Cadences
 from braid.engine.ownership import check_inputs, check_outputs
 from braid.engine.run_upkeep import RunUpkeep
-from braid.engine.savepoints import Savepoint
 from braid.engine.silences import Silences
-from braid.home.files import write_json
 from braid.home.metrics import MicroBatch
-from braid.home.options import write_options
 from braid.home.paths import AppHome, Home
 from braid.home.status import RunState, Status, as_of
-from braid.home.versions import keep_version, versions
 from braid.plan.dependencies import upstream
 from braid.plan.retention import retention_warnings
-from braid.plan.serialise import plan_to_json
-from braid.plan.stages.base import Plan, Stage
-from braid.plan.update.rules import Way
+from braid.plan.stages.base import Plan
+from braid.spark.beginning import Beginning
 from braid.spark.failures import explained
 from braid.spark.keep_layout import KeepLayout
-from braid.spark.last_run import ran_plan
 from braid.spark.launcher import Launcher
 from braid.spark.processes.jvm import Jvm
 from braid.spark.processes.session import close_session, open_session
-from braid.spark.restoring import check_restored
 from braid.spark.resuming import Resuming
 from braid.spark.run_queries import STOP_SECONDS, RunQueries
 from braid.spark.run_report import RunReport
-from braid.spark.saving import Saving, answer_save
-from braid.spark.updating import NO_CONSENT, Consent, Update, UpdateSteps
+from braid.spark.saving import answer_save
+from braid.spark.updating import NO_CONSENT, Consent, UpdateSteps
 
 _WATCH_SECONDS = 0.25
 _UPKEEP_SECONDS = 1.0
@@ -113,7 +104,6 @@ class Application:
         self._options = self._as_set = parse_options({**dict(plan.options), **(options or {})})
         self._consent = consent
         self._save = save
-        self._update: Update | None = None
         self._drain = drain
         self._create = create
         if drain:
@@ -141,6 +131,7 @@ class Application:
         self._launched = False
         self._drained = False
 
+    _beginning: Beginning
     _log: Log
     _silences: Silences
     """From the start on."""
@@ -155,8 +146,8 @@ class Application:
         """
         self._held.enter_context(self.home.running())
         try:
-            check_restored(self.home)
-            self._check_update()
+            self._beginning = Beginning.of(self.home, self.plan, self._as_set, self._consent)
+            self.plan = self._beginning.plan
             check_outputs(self.home, self.plan, self._options)
             if not self.home.updating_file.exists():
                 Resuming(self.home, self.plan, self._options).check()
@@ -270,13 +261,6 @@ class Application:
         if not self._ended.is_set():
             self.stop()
 
-    def _check_update(self) -> None:
-        """Refuse a program that cannot go on from what the last one left, before anything is touched."""
-        if self.home.plan_file.exists():
-            self._update = Update.of(self.home, ran_plan(self.home), self.plan.with_options(self._as_set))
-            self._update.check(self._consent)
-            self.plan = replace(self._update.found.after, options=self.plan.options)
-
     def _cadence(self) -> Cadences | None:
         """What lets sources wait, unless they are to read all there is, or Spark waits for them."""
         if self._drain or self._options.trigger:
@@ -290,20 +274,11 @@ class Application:
         """Start Spark and all queries, then the threads that watch them."""
         began = time.monotonic()
         stages = [stage.name for stage in self.plan.stages]
-        changes = () if self._update is None else self._update.found.changes
-        verdict = None if self._update is None else self._update.found.verdict.value
+        verdict = self._beginning.verdict
         self._log.info("starting", drain=self._drain, master=self._start[0], update=verdict, stages=stages)
         for text in retention_warnings(self.plan, self._options):
             self._log.warning("retention is shorter than a window", detail=text)
-        for change in changes:
-            # Which options are the program's, and which were set at the start, is not seen from the program.
-            self._log.warning(
-                f"{change.subject} changed",
-                values=change.detail,
-                verdict=change.verdict.value,
-                why=change.rule.reason,
-                overridden=self._overridden,
-            )
+        self._beginning.tell(self._log, self._overridden)
         with _writing():
             for stage in self.plan.stages:
                 for what in ("drain", "pacing", "seal"):
@@ -318,17 +293,12 @@ class Application:
         launcher.prepare()
         steps = UpdateSteps(self.home, self._log, stopping, launcher, self._on_phase)
         if self._save is not None:
-            self._save_stopped(steps, self._save)
+            self._beginning.save(self._save, steps)
             stopping.set()
             return
-        if self._update is not None:
-            self._update.carry_out(steps)
+        self._beginning.carry_out(steps)
         with _writing():
-            self._keep_version()
-            write_json(self.home.plan_file, plan_to_json(self.plan))
-            write_options(self.home, self._as_set, self._overridden)
-            self.home.updating_file.unlink(missing_ok=True)
-            self.home.next_plan_file.unlink(missing_ok=True)
+            self._beginning.keep(self._as_set, self._overridden)
         self._on_phase(f"preparing {len(stages)} stages")
         self._queries = queries = RunQueries(
             self.home, self.plan, self._log, launcher, stopping, self._drain, self._show, self._own
@@ -351,35 +321,6 @@ class Application:
         if self._drain:
             self._threads.start("drain", partial(self._work_off, queries))
         self._begun.set()
-
-    def _save_stopped(self, steps: UpdateSteps, name: str) -> None:
-        """Take a savepoint: stages with a state hand it over, and nothing else runs."""
-        launcher = replace(steps.launcher, cadence_file=None)
-        launcher.prepare()
-        for stage in self.plan.stages:
-            if stage.stateful:
-                steps.take(launcher, stage.name, Way.CARRY)
-
-        @contextmanager
-        def state_of(stage: Stage) -> Iterator[Savepoint | None]:
-            found = self.home.generation(stage.name)
-            named = None if found is None else found.savepoint
-            yield None if named is None else Savepoint.read(self.home.savepoints / named)
-
-        self._on_phase("writing the savepoint")
-        Saving(self.home, self.plan).save(name, state_of)
-
-    def _keep_version(self) -> None:
-        """Keep the plan among those that one can go back to; of an older home, the last one, too."""
-        if self._update is None:
-            keep_version(self.home, plan_to_json(self.plan), time.time())
-            return
-        if not versions(self.home):
-            before = self.home.plan_file
-            keep_version(self.home, json.loads(before.read_text()), before.stat().st_mtime)
-        found = self._update.found
-        words = tuple(f"{change.subject}: {change.detail}" for change in found.changes)
-        keep_version(self.home, plan_to_json(self.plan), time.time(), found.verdict.value, words)
 
     def _open_spark(self) -> Launcher:
         """Start Spark, or open a session of the caller's."""
