@@ -128,7 +128,9 @@ class RunQueries:
         """Wait until what is there has gone through all stages; raise what a query has failed with."""
         for stage in self.plan.stages:
             try:
-                self.stages[stage.name].process_available()
+                # Between its savepoint and its next generation a stage takes nothing in.
+                with self._rescaling:
+                    self.stages[stage.name].process_available()
             except PySparkException as error:
                 raise explained(stage.name, error) from error
 

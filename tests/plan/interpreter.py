@@ -92,7 +92,7 @@ def slice_rows(stage: SlicerStage, table: pa.Table) -> pa.Table:
         columns += join.keys
         extra = f", CAST(epoch_us({to_duckdb(join.time.sql)}) AS BIGINT) AS {TIME}"
         if join.live is not None:
-            extra += f", ({to_duckdb(join.live)}) AS {LIVE}"
+            extra += f", coalesce({to_duckdb(join.live)}, false) AS {LIVE}"
     result = evaluate(table, columns, stage.filter, extra)
     if join is not None:
         # A hash with many collisions, so that only exact key equality can give the right answer.

@@ -53,6 +53,26 @@ JOIN = """
 """
 
 
+def test_what_is_there_is_waited_for_when_a_generation_has_begun(home: Home) -> None:
+    """Between its savepoint and the next generation a stage takes nothing in, and would be done at once."""
+    plan, heard = api.compile_text(PROGRAM).plan, []
+    queries = RunQueries(
+        home.application("app"),
+        plan,
+        structlog.get_logger(),
+        SimpleNamespace(),  # type: ignore[arg-type]
+        threading.Event(),
+        drain=False,
+        show=print,
+        own=True,
+    )
+    rescaling = queries._rescaling
+    query = SimpleNamespace(process_available=lambda: heard.append(rescaling.locked()))
+    queries.stages = dict.fromkeys((stage.name for stage in plan.stages), query)  # type: ignore[arg-type]
+    queries.process_available()
+    assert heard == [True, True]
+
+
 class Cluster:
     """A launcher's view of executors that come and go."""
 

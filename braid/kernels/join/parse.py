@@ -39,7 +39,8 @@ def parse(batch: pa.RecordBatch, spec: AnySpec, start: int) -> Parsed:
     timed &= in_range(times)
     live = np.ones(rows, np.bool_)
     if LIVE in batch.schema.names:
-        live = pc.fill_null(batch.column(LIVE), False).to_numpy(zero_copy_only=False)
+        # NULL is where the slicer had no condition, which an update may take away: see `join.live_removed`.
+        live = pc.fill_null(batch.column(LIVE), True).to_numpy(zero_copy_only=False)
     for name in spec.key_columns:
         column = batch.column(name)
         if column.null_count:
