@@ -135,11 +135,12 @@ def after_drain(data: bytes) -> bytes:
 
 
 def _encode_input(one: InputState, payload: list[bytes]) -> dict[str, object]:
-    planes = {}
-    for bit in range(BITS):
-        plane = np.packbits(one.flags & (1 << bit))
-        if plane.any():
-            planes[str(bit)] = _push(plane.tobytes(), payload)
+    some = int(np.bitwise_or.reduce(one.flags))
+    planes = {
+        str(bit): _push(np.packbits(one.flags & (1 << bit)).tobytes(), payload)
+        for bit in range(BITS)
+        if some & (1 << bit)
+    }
     return {
         "positions": _push(_encode_positions(one.positions).tobytes(), payload),
         "rows": len(one.flags),
