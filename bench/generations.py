@@ -1,9 +1,10 @@
 """What a change of generation costs: the size of savepoints, and how soon a rescaled join takes in rows.
 
-Two joins on Spark, on two cores, with files that keep coming. One has a million pending left rows, many of
-which have matched: how large is its savepoint? The other holds a right window of ten million rows: when does
-it commit the first micro-batch that takes in rows after a rescale was asked for? `pause` is what the command
-tells: until the first micro-batch of the new generation is done, whether there were rows for it or not.
+Three joins on Spark, on two cores, with files that keep coming. The first two have a million pending left
+rows, many of which have matched, or, with MATCH NEAREST, have chosen a right row so far: how large is a
+savepoint? The third holds a right window of ten million rows: when does it commit the first micro-batch that
+takes in rows after a rescale was asked for? `pause` is what the command tells: until the first micro-batch of
+the new generation is done, whether there were rows for it or not.
 Run: `python bench/generations.py [--pending N] [--window N] [--rescales N] [--json]`.
 """
 
@@ -38,7 +39,8 @@ CREATE APPLICATION grown WITH (shards = 8, slack = '10 hours', idle_timeout = '1
 CREATE INPUT TABLE l (id bigint, t timestamp, k string) FROM FILES("{root}/l", format = "parquet") TIME t;
 CREATE INPUT TABLE r (id bigint, t timestamp, k string) FROM FILES("{root}/r", format = "parquet") TIME t;
 CREATE TABLE out AS SELECT l.id AS lid, r.id AS rid FROM l LEFT JOIN r ON l.k = r.k
-  AND r.t BETWEEN l.t - INTERVAL '3 hours' AND l.t + INTERVAL '3 hours' STORAGE SCRIBE(category = "out");
+  AND r.t BETWEEN l.t - INTERVAL '3 hours' AND l.t + INTERVAL '3 hours' MATCH {match}
+  STORAGE SCRIBE(category = "out");
 """
 
 
@@ -78,13 +80,13 @@ class Files:
 class Watched:
     """A running join, of which the micro-batches are taken down."""
 
-    def __init__(self, root: Path, left: int, right: int) -> None:
+    def __init__(self, root: Path, left: int, right: int, match: str) -> None:
         self.home = Home.at(root / "home")
         self.files = Files(root)
         self.files.fill("l", left)
         self.files.fill("r", right)
         self._batches: list[MicroBatch] = []
-        plan = api.compile_text(PROGRAM.format(root=root)).plan
+        plan = api.compile_text(PROGRAM.format(root=root, match=match)).plan
         self.handle = api.run(plan, self.home.root, master="local[2]", on_progress=self._take)
 
     def _take(self, batch: MicroBatch) -> None:
@@ -143,10 +145,10 @@ class Watched:
         return {f"{part}_s": round(last[part], 2) for part in ("saving", "switching", "opening")}
 
 
-def measure(left: int, right: int, rescales: int) -> list[dict[str, float]]:
+def measure(left: int, right: int, match: str, rescales: int) -> list[dict[str, float]]:
     """Fill a join, and rescale it again and again."""
     with tempfile.TemporaryDirectory(prefix="braid-generations-") as folder:
-        watched = Watched(Path(folder), left, right)
+        watched = Watched(Path(folder), left, right, match)
         with watched.handle:
             watched.until(lambda one: one.pending >= left + right)
             return [watched.rescaled(*LAYOUTS[number % len(LAYOUTS)]) for number in range(rescales)]
@@ -159,13 +161,14 @@ def main() -> None:
     parser.add_argument("--rescales", type=int, default=4, help="of each join")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    for name, left, right in (
-        ("pending", options.pending, options.pending // 2),
-        ("window", 1000, options.window),
+    for name, left, right, match in (
+        ("pending", options.pending, options.pending // 2, "ALL"),
+        ("chosen", options.pending, options.pending // 2, "NEAREST"),
+        ("window", 1000, options.window, "ALL"),
     ):
         if not left or not right:
             continue
-        for found in measure(left, right, options.rescales):
+        for found in measure(left, right, match, options.rescales):
             record = {"join": name, **found}
             print(json.dumps(record) if options.json else record, flush=True)
 

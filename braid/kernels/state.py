@@ -14,10 +14,13 @@ from braid.core.errors import StateError
 from braid.core.positions import Position, positions_in
 from braid.core.times import MIN_TIME
 from braid.kernels.arrays import Flags, Ints
+from braid.kernels.choices import ADDRESS, CHOOSER, pack, unpack
 
-MAGIC = b"BRS3"
+MAGIC = b"BRS4"
+_PLAIN_CHOICES = b"BRS3"
+"""What states began with that had choices as they are in memory, with event times. They are still read."""
 _RANGES = b"BRS2"
-"""What states began with that had the blocks of an input as ranges in the header. They are still read."""
+"""Those that besides had the blocks of an input as ranges in the header."""
 _JOINS_ONLY = b"BRJ1"
 """And those that knew two inputs only, `left` and `right`."""
 BITS = 4
@@ -70,7 +73,7 @@ class OperatorState:
     inputs, times
         What it knows of each input, and their stream times.
     choices
-        What rows have chosen so far.
+        What rows of the left input have chosen so far: see `braid.kernels.choices`.
     noted
         Whether flags tell of all inputs which rows have had a match. Earlier versions took note of that
         where it mattered to the program that ran.
@@ -85,11 +88,12 @@ class OperatorState:
 def encode(state: OperatorState) -> bytes:
     """Bytes with a version and a checksum."""
     payload: list[bytes] = []
+    choices = pack(state.choices, state.inputs[CHOOSER].flags) if state.choices else {}
     header = {
         "inputs": {name: _encode_input(one, payload) for name, one in state.inputs.items()},
         "times": dict(state.times),
         "wall_time": 0,  # earlier versions expect it
-        "choices": {name: _push(values.tobytes(), payload) for name, values in state.choices.items()},
+        "choices": {name: _push(values, payload) for name, values in choices.items()},
         "noted": state.noted,
     }
     head = json.dumps(header, separators=(",", ":")).encode()
@@ -99,7 +103,7 @@ def encode(state: OperatorState) -> bytes:
 
 def decode(data: bytes) -> OperatorState:
     """Read back what `encode` wrote."""
-    if data[:4] not in (MAGIC, _RANGES, _JOINS_ONLY):
+    if data[:4] not in (MAGIC, _PLAIN_CHOICES, _RANGES, _JOINS_ONLY):
         raise StateError(
             f"operator state starts with {data[:4]!r}, but this version writes and reads {MAGIC!r}",
             hint="run it with the version that wrote it, or replay from the log",
@@ -114,15 +118,14 @@ def decode(data: bytes) -> OperatorState:
         names = ("left", "right")
         header["inputs"] = {name: header[name] for name in names}
         header["times"] = {name: header[f"{name}_time"] for name in names}
-    return OperatorState(
-        {name: _decode_input(one, rest) for name, one in header["inputs"].items()},
-        header["times"],
-        choices={
-            name: np.frombuffer(_pull(where, rest), np.int64).copy()
-            for name, where in header["choices"].items()
-        },
-        noted=header.get("noted", False),
-    )
+    inputs = {name: _decode_input(one, rest) for name, one in header["inputs"].items()}
+    packed = {name: _pull(where, rest) for name, where in header["choices"].items()}
+    choices: dict[str, Ints] = {}
+    if packed and data[:4] == MAGIC:
+        choices = unpack(packed, inputs[CHOOSER].flags)
+    elif packed:
+        choices = {name: np.frombuffer(packed[name], np.int64).copy() for name in (CHOOSER, *ADDRESS)}
+    return OperatorState(inputs, header["times"], choices, header.get("noted", False))
 
 
 def after_drain(data: bytes) -> bytes:
@@ -135,11 +138,12 @@ def after_drain(data: bytes) -> bytes:
 
 
 def _encode_input(one: InputState, payload: list[bytes]) -> dict[str, object]:
-    planes = {}
-    for bit in range(BITS):
-        plane = np.packbits(one.flags & (1 << bit))
-        if plane.any():
-            planes[str(bit)] = _push(plane.tobytes(), payload)
+    some = int(np.bitwise_or.reduce(one.flags))
+    planes = {
+        str(bit): _push(np.packbits(one.flags & (1 << bit)).tobytes(), payload)
+        for bit in range(BITS)
+        if some & (1 << bit)
+    }
     return {
         "positions": _push(_encode_positions(one.positions).tobytes(), payload),
         "rows": len(one.flags),

@@ -14,32 +14,31 @@ from hypothesis import strategies as st
 from braid.core.errors import StateError
 from braid.core.positions import Position
 from braid.core.side import Side
-from braid.kernels.state import InputState, OperatorState, decode, encode
+from braid.kernels.state import BITS, InputState, OperatorState, decode, encode
 
 blocks = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), unique=True).map(sorted)
 
 
 @st.composite
 def sides(draw: st.DrawFn) -> InputState:
-    flags = draw(st.lists(st.integers(0, 7), max_size=50))
+    flags = draw(st.lists(st.integers(0, 2**BITS - 1), max_size=50))
     ids = np.array(draw(blocks), np.int64).reshape(-1, 2)
     last = draw(st.none() | st.builds(Position, st.integers(0, 9), st.integers(0, 9)))
     return InputState(ids, np.array(flags, np.uint8), draw(st.integers(-(2**62), 2**62)), last)
 
 
-@given(sides(), sides(), st.lists(st.integers(-(2**63), 2**63 - 1)))
-def test_round_trip(left: InputState, right: InputState, numbers: list[int]) -> None:
-    state = OperatorState(
-        {"left": left, "right": right},
-        {"left": -5, "right": 2**62},
-        choices={"row": np.array(numbers, np.int64)},
-    )
+@given(sides(), sides())
+def test_round_trip(left: InputState, right: InputState) -> None:
+    chooser = np.flatnonzero(left.flags == 1)
+    choices = {name: number + chooser for number, name in enumerate(("left", "commit", "chunk", "row"))}
+    state = OperatorState({"left": left, "right": right}, {"left": -5, "right": 2**62}, choices)
     again = decode(encode(state))
     for mine, theirs in ((left, again.inputs["left"]), (right, again.inputs["right"])):
         assert (mine.blocks, mine.floor, mine.last) == (theirs.blocks, theirs.floor, theirs.last)
         assert mine.flags.tolist() == theirs.flags.tolist()
     assert again.times == {"left": -5, "right": 2**62}
-    assert again.choices["row"].tolist() == numbers
+    for name, values in choices.items():
+        assert again.choices[name].tolist() == values.tolist()
 
 
 def test_is_small_whatever_the_window_holds() -> None:
@@ -76,6 +75,26 @@ def test_ranges_in_the_header_are_still_read() -> None:
         assert state.inputs["left"].flags.tolist() == [0, 1, 1, 0, 1]
         assert (state.inputs["right"].floor, state.inputs["right"].last) == (9, Position(4, 1))
         assert state.times == {"left": 1, "right": 2}
+
+
+def test_choices_as_they_are_in_memory_are_still_read() -> None:
+    """What `BRS3` looked like, and those before it, with event times that are in the log as well."""
+    choices = {"left": [1, 4], "commit": [3, 5], "chunk": [0, 2], "row": [7, 6], "time": [50, 60]}
+    packed = [
+        pa.compress(np.array(values, np.int64).tobytes(), codec="zstd", asbytes=True)
+        for values in choices.values()
+    ]
+    starts = np.cumsum([0, *map(len, packed)]).tolist()
+    where = {name: [starts[n], len(packed[n]), 16] for n, name in enumerate(choices)}
+    left = {"ranges": [], "rows": 5, "bits": {}, "floor": 7, "last": None}
+    right = {"ranges": [], "rows": 0, "bits": {}, "floor": 9, "last": None}
+    header = {"inputs": {"left": left, "right": right}, "times": {"left": 1, "right": 2}, "choices": where}
+    head = json.dumps(header).encode()
+    body = len(head).to_bytes(4, "little") + head + b"".join(packed)
+    del choices["time"]
+    for magic in (b"BRS3", b"BRS2"):
+        state = decode(magic + zlib.crc32(body).to_bytes(4, "little") + body)
+        assert {name: values.tolist() for name, values in state.choices.items()} == choices
 
 
 def test_earlier_versions_find_the_clock_that_they_expect() -> None:

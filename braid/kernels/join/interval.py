@@ -14,7 +14,7 @@ from itertools import chain
 
 import numpy as np
 
-from braid.core.columns import HASH
+from braid.core.columns import HASH, TIME
 from braid.core.counters import Counters
 from braid.core.errors import StateError
 from braid.core.positions import Position
@@ -22,6 +22,7 @@ from braid.core.side import Side
 from braid.core.times import FAR, MAX_TIME, MIN_TIME
 from braid.kernels.arrays import Ints, Mask
 from braid.kernels.blocks import BlockSource, BlockStore
+from braid.kernels.choices import ADDRESS, CHOOSER
 from braid.kernels.join.buffer import EVICTED, GONE, MATCHED, PADDED, Buffer, Loaded
 from braid.kernels.join.caps import overflow
 from braid.kernels.join.consume import assign
@@ -110,8 +111,8 @@ class IntervalJoin:
         choices: dict[str, Ints] = {}
         if self._spec.match.waits:
             left, pending = self._left, self._choosing()
-            values = {name: left.extra[name][pending] for name in CHOICE}
-            choices = {"left": left.state_numbers(pending), **values}
+            address = {name: left.extra[name][pending] for name in ADDRESS}
+            choices = {CHOOSER: left.state_numbers(pending), **address}
         return encode(
             OperatorState(
                 {
@@ -177,8 +178,20 @@ class IntervalJoin:
             self._last[side], self._drained[side] = saved.last, saved.drained
             self._foreign[side] = saved.foreign
         if state.choices and self._spec.match.waits:
-            for name in CHOICE:
-                self._left.extra[name][state.choices["left"]] = state.choices[name]
+            address = [state.choices[name] for name in ADDRESS]
+            store = self.blocks_with(*address[:2])
+            times = store.take(TIME, store.number(*address)).to_numpy()
+            for name, values in zip(CHOICE, (*address, times), strict=True):
+                self._left.extra[name][state.choices[CHOOSER]] = values
+
+    def blocks_with(self, commit: Ints, chunk: Ints) -> BlockStore:
+        """The blocks of some right rows, which may have left the window: read from the log."""
+        store = BlockStore(self._schemas[Side.RIGHT])
+        wide = 1 + int(chunk.max(initial=0))
+        for number in np.unique(commit * wide + chunk).tolist():
+            block = Position(*divmod(number, wide))
+            store.append(block, self._source.read(Side.RIGHT, block))
+        return store
 
 
 class _Work:
@@ -375,10 +388,7 @@ class _Work:
         """Emit pairs whose right rows are given by address."""
         if not len(chosen.left):
             return
-        store = BlockStore(self._join._schemas[Side.RIGHT])
-        for commit, chunk in np.unique(np.stack([chosen.commit, chosen.chunk], axis=1), axis=0):
-            block = Position(int(commit), int(chunk))
-            store.append(block, self._source.read(Side.RIGHT, block))
+        store = self._join.blocks_with(chosen.commit, chosen.chunk)
         self._counts.matches += len(chosen.left)
         self._emitter.pairs(
             self._buffers[Side.LEFT].store,

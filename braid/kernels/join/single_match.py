@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from braid.kernels.arrays import Ints, Mask
+from braid.kernels.choices import ADDRESS
 from braid.kernels.join.spec import MatchMode
 
-CHOICE = ("commit", "chunk", "row", "time")
-"""Attributes of a pending left row that remember its best partner so far: an address in the log."""
+CHOICE = (*ADDRESS, "time")
+"""Attributes of a pending left row that remember its best partner so far: its address, and its time."""
 
 
 class Candidates(NamedTuple):
