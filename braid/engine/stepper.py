@@ -242,12 +242,15 @@ class Stepper:
         return 0, saved.epoch, saved.cut(config.operator, self._readers(), config.ranges[shard])
 
     def _keep(self, shard: int, cached: _Cached) -> None:
-        """Put a shard into the cache, and let those of runs of the same query go that have ended."""
+        """Put a shard into the cache; let those go that are of runs that have ended, or are elsewhere.
+
+        Every shard takes every step, one after the other: one that has missed a step is in another worker.
+        """
         run = self._config.run
         # Threads that step operators of their own share the cache: none may see it change.
         for other, one in _cache.copy().items():
-            old = one.used < cached.used - OTHER_RUN_SECONDS
-            if other[0] != run and one.query == cached.query and old:
+            ended = one.query == cached.query and one.used < cached.used - OTHER_RUN_SECONDS
+            if ended if other[0] != run else one.version < cached.version - 1:
                 _cache.pop(other, None)
         _cache[run, shard] = cached
 

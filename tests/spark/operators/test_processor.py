@@ -183,6 +183,17 @@ def test_a_lost_or_stale_cache_changes_nothing(
     assert sum(None not in pair for pair in seen) > ROWS
 
 
+def test_shards_that_have_moved_to_another_worker_are_let_go(home: Home) -> None:
+    first, *steps = fill(home)
+    worker = Worker(config(home, SPECS["full"], "moved"))
+    for shard in range(SHARDS):
+        worker.step(shard, first)
+    for one in steps[:2]:
+        assert sorted(worker_code._cache) == [("moved", shard) for shard in range(SHARDS)]
+        worker.step(0, one)
+    assert sorted(worker_code._cache) == [("moved", 0)]
+
+
 def test_shards_that_are_built_again_are_counted(home: Home) -> None:
     worker = Worker(config(home, SPECS["full"], "counted"))
 
