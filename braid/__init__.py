@@ -1,3 +1,3 @@
 """Braid: streaming joins as a service, on Apache Spark."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
