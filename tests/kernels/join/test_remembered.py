@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from braid.core.counters import Counters
 from braid.core.positions import Position
 from braid.core.side import Side
-from braid.kernels.join import interval
+from braid.kernels.join import state as join_state
 from braid.kernels.join.buffer import Buffer
 from braid.kernels.join.interval import IntervalJoin
 from braid.kernels.join.lateness import Lateness
@@ -35,7 +35,7 @@ def run(patch: pytest.MonkeyPatch, case: Case, remember: str) -> Case:
         return Buffer(*arguments, remembers=remembers and remember != "nothing", **named)  # type: ignore[arg-type]
 
     with patch.context() as inner:
-        inner.setattr(interval, "Buffer", make)
+        inner.setattr(join_state, "Buffer", make)
         if remember == "everything":
             inner.setattr(Buffer, "_forget", lambda buffer: None)
         copy = dataclasses.replace(
