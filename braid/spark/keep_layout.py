@@ -45,7 +45,7 @@ class KeepLayout:
         """Rescale what has another layout than options and executors say; then go on until it is stopped.
 
         When executors have come, what was asked for last is done again, which spreads shards over them, too.
-        When some have gone, nothing is to be done: others take over their shards.
+        When some have gone, the others take over their shards.
         """
         last = Rescale(id="start")
         asked: Rescale | None = last
@@ -55,6 +55,7 @@ class KeepLayout:
                 last = asked
                 self._do(asked)
             self.stopping.wait(_LOOK_SECONDS)
+            self.queries.keep_spread()
             asked = Rescale.read(self.home.rescale_file)
             found = self.queries.new_executors()
             if found != new:

@@ -52,7 +52,7 @@ from braid.spark.blobs import BLOBS, decode
 from braid.spark.driver_slicer import DriverSlicer, is_plain_folder
 from braid.spark.operators.processor import StepProcessor
 from braid.spark.operators.state_keys import state_keys
-from braid.spark.placement import executors, spread
+from braid.spark.placement import Register, executors
 from braid.spark.processes.session import activated, cloned, interpreted, is_local
 from braid.spark.queries import Query
 from braid.spark.resuming import Resuming, writer_name
@@ -172,11 +172,7 @@ class Launcher:
             if isinstance(target, LookupTarget):
                 frame = frame.select(*(f"`{name}`" for name in (*target.columns, NOTE)))
             writer = frame.writeStream.format(_SINKS[type(target)].name()).option("config", config.to_json())
-            query = self._run(writer, stage.name, None if available_now else self._interval(stage))
-            generation = self.home.generation(stage.name) if stage.stateful else None
-            if generation is not None and generation.partitions > 1 and self.executors():
-                spread(frame.sparkSession, query, generation.partitions)
-            return query
+            return self._run(writer, stage.name, None if available_now else self._interval(stage))
 
     def _is_for_driver(self, stage: Stage, config: SinkConfig) -> bool:
         """Whether the driver itself slices what comes, unless that is much."""
@@ -398,13 +394,17 @@ class Launcher:
         facts = Facts(executors=partitions or len(self.executors()))
         return self._stepping(stage, facts, options).layout
 
-    def executors(self) -> frozenset[str]:
-        """Executors besides the driver: none where it does their work itself."""
-        return (
-            frozenset()
-            if is_local(str(self.session.sparkContext.master))
-            else frozenset(executors(self.session))
-        )
+    def executors(self) -> list[str]:
+        """Executors besides the driver, oldest first: none where it does their work itself."""
+        return [] if is_local(str(self.session.sparkContext.master)) else list(executors(self.session))
+
+    def register(self, stage: str, query: Query) -> Register | None:
+        """What says where the state partitions of a query are; None if there is one, or one place for it."""
+        generation = self.home.generation(stage)
+        if generation is None or generation.partitions == 1 or not self.executors():
+            return None
+        assert isinstance(query, StreamingQuery)
+        return Register(self.session, query, generation.partitions)
 
     # -- sinks ------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,7 +22,10 @@ from braid.plan.dependencies import reads_kept, upstream
 from braid.plan.stages.base import Plan, Stage
 from braid.spark.failures import explained
 from braid.spark.generations import Generations, forget_generations
+from braid.spark.keep_spread import KeepSpread
 from braid.spark.launcher import Launcher
+from braid.spark.placement import UnknownRegisterError
+from braid.spark.queries import Query
 from braid.spark.saving import Saving
 from braid.spark.supervised import Supervised
 
@@ -65,6 +68,9 @@ class RunQueries:
     _changing: threading.Lock = field(default_factory=threading.Lock)
     _spread: frozenset[str] = frozenset()
     """Executors that there were when stateful stages were last spread over them."""
+    _places: dict[str, KeepSpread] = field(default_factory=dict)
+    _unknown: bool = False
+    """Whether it has been said that places are left to Spark."""
 
     def build(self) -> None:
         """Build what reads inputs side by side, then what needs categories and tables of others, in order."""
@@ -80,7 +86,7 @@ class RunQueries:
         """Start all queries but those that wait for others."""
         for stage in self.plan.stages:
             forget_generations(self.home, stage.name)
-        self._spread = self.launcher.executors()
+        self._spread = frozenset(self.launcher.executors())
         self._start([stage for stage in self.plan.stages if not self._waits(stage)])
 
     def rescale(self, shards: int | None = None, partitions: int | None = None) -> dict[str, float]:
@@ -91,20 +97,17 @@ class RunQueries:
         generations, found = Generations(self.home, self.log, self.stopping), {}
         with self._changing:
             executors = self.launcher.executors()
-            new = executors - self._spread
             for stage in self.plan.stages:
                 present = self.home.generation(stage.name) if stage.stateful else None
                 if present is None:
                     continue
                 wanted = self.launcher.wanted(stage, shards, partitions)
-                same = (wanted.shards, wanted.partitions) == (present.shards, present.partitions)
-                # A state partition stays where it is, and those of an executor that was lost are on others.
-                # So what comes instead gets none of them, unless a generation begins.
-                if not same or (new and wanted.partitions > 1):
+                if (wanted.shards, wanted.partitions) != (present.shards, present.partitions):
                     change = partial(generations.change, stage.name, self.stages[stage.name], wanted)
                     found[stage.name] = spawn(f"rescale {stage.name}", change)
             seconds = {name: future.result() for name, future in found.items()}
-            self._spread = executors
+            self._spread = frozenset(executors)
+            self.keep_spread()
             return seconds
 
     def save(self, name: str) -> None:
@@ -120,16 +123,22 @@ class RunQueries:
         with self._changing:
             Saving(self.home, self.plan).save(name, state_of)
 
+    def keep_spread(self) -> None:
+        """Move state partitions that are not where they are to be; executors that have come get none yet."""
+        alive = self.launcher.executors()
+        for name in list(self._places):
+            self._keep_spread(name, alive, self._spread)
+
     def new_executors(self) -> frozenset[str]:
         """Executors that have come since shards were spread: there are none on them."""
-        return self.launcher.executors() - self._spread
+        return frozenset(self.launcher.executors()) - self._spread
 
     def process_available(self) -> None:
         """Wait until what is there has gone through all stages; raise what a query has failed with."""
         for stage in self.plan.stages:
             try:
                 # Between its savepoint and its next generation a stage takes nothing in.
-                with self._rescaling:
+                with self._changing:
                     self.stages[stage.name].process_available()
             except PySparkException as error:
                 raise explained(stage.name, error) from error
@@ -195,7 +204,7 @@ class RunQueries:
     def _start_one(self, stage: Stage) -> None:
         bounded = self.drain and not upstream(self.plan, stage)
         log = self.log.bind(stage=stage.name)
-        begin = partial(self.launcher.start, stage, available_now=bounded)
+        begin = partial(self._begin, stage, bounded=bounded)
         first = partial(self.launcher.first_batch, stage.name)
         self.stages[stage.name] = Supervised(begin, log, self.stopping, bounded=bounded, first_batch=first)
         if self.launcher.relayed(stage):
@@ -204,6 +213,37 @@ class RunQueries:
         if self.stopping.is_set():
             # Whoever stops the others may not have seen it.
             self.stop(time.monotonic() + STOP_SECONDS)
+
+    def _begin(self, stage: Stage, *, bounded: bool) -> Query:
+        """Start a query, and say where its state partitions are to be before its first task asks for that.
+
+        Else chance decides: while other queries keep an executor busy, several of them begin on another one.
+        """
+        query = self.launcher.start(stage, available_now=bounded)
+        if stage.stateful:
+            self._places.pop(stage.name, None)
+            alive = self.launcher.executors()
+            with self._told():
+                register = self.launcher.register(stage.name, query)
+                if register is not None:
+                    self._places[stage.name] = KeepSpread(register, self.log.bind(stage=stage.name))
+            self._keep_spread(stage.name, alive, alive)
+        return query
+
+    def _keep_spread(self, stage: str, alive: Sequence[str], chosen: Collection[str]) -> None:
+        with self._told():
+            if (places := self._places.get(stage)) is not None:
+                places.keep(alive, chosen)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Where Spark cannot be told where state partitions are to be, say so once: that is left to it."""
+        try:
+            yield
+        except UnknownRegisterError as error:
+            if not self._unknown and not self.stopping.is_set():
+                self.log.warning("shards are where Spark puts them", error=str(error))
+                self._unknown = True
 
     def _waits(self, stage: Stage) -> bool:
         """Whether a stage starts when those before it are done: in a drain, what it looks up comes first."""

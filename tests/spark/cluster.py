@@ -129,10 +129,14 @@ class Cluster:
         """
         return any(len(_family(executor.pid)) > 2 for executor in self.executors(number))
 
-    def stages(self, number: int) -> set[str]:
-        """Stateful stages of which shards are, or have been, on the executors of a worker that run."""
-        inside = [one for executor in self.executors(number) for one in _family(executor.pid)]
-        return {stage for one in inside if (stage := _variable(one, "BRAID_STAGE"))}
+    def numbers(self) -> dict[str, int]:
+        """The workers that executors run on, by the numbers that the application knows these by."""
+        found = {}
+        for number in self.workers:
+            for words in (_command(one).split() for one in self.executors(number)):
+                if "--executor-id" in words:
+                    found[words[words.index("--executor-id") + 1]] = number
+        return found
 
     def close(self) -> None:
         """Stop everything."""
@@ -255,10 +259,3 @@ def _command(process: psutil.Process) -> str:
         return " ".join(process.cmdline())
     except psutil.Error:
         return ""
-
-
-def _variable(process: psutil.Process, name: str) -> str | None:
-    try:
-        return process.environ().get(name)
-    except psutil.Error:
-        return None

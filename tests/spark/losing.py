@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,6 +26,10 @@ from tests.spark.cluster import Cluster, running, until
 from tests.spark.killing import Place, Trial
 
 STAGE = "left_out"
+PLACED = "shards placed"
+"""The event of the application's log that tells on which executors its state partitions are."""
+GONE = -1
+"""Stands for a worker whose executor is gone."""
 SETTLED = 4
 """Micro-batches with rows, and without a shard that was built anew, after which it runs evenly."""
 WAIT = 100.0
@@ -33,19 +37,22 @@ WAIT = 100.0
 
 @dataclass(frozen=True)
 class Recovery:
-    """What followed when something was taken away.
+    """What followed when something was taken away or given.
 
     Parameters
     ----------
     seconds
         Until the first micro-batch was committed that took in rows and did without what was lost.
+    moved
+        Shards that were on what was taken away, or are on what was given.
     rebuilt
         Shards that were built from state and log in that micro-batch.
     later
-        And those after it, until it ran evenly again or was spread anew.
+        And those after it, until it ran evenly again.
     """
 
     seconds: float
+    moved: int
     rebuilt: int
     later: int
 
@@ -76,30 +83,51 @@ class Losing:
 
     def lose(self, what: Callable[[int], None], number: int) -> Recovery:
         """Take something away from the cluster, on a worker or the worker itself."""
-        lost, before = time.time(), self._generation().number
+        held = self.where().get(number, 0)
+        lost = time.time()
         what(number)
         found = self.settle(lost)
         # One that was under way and needed nothing of what was lost tells nothing.
         first = next(
             one for one in found if one.counters.rows_in and (one.counters.rebuilt or _at(one) > lost)
         )
-        after = self._generation()
-        end = math.inf if after.number == before else after.first_batch
-        later = sum(one.counters.rebuilt for one in found if first.batch < one.batch < end)
-        return Recovery(round(first.time - lost, 2), first.counters.rebuilt, later)
+        later = sum(one.counters.rebuilt for one in found if one.batch > first.batch)
+        until(lambda: GONE not in self.where(), WAIT, "nobody has taken over its shards")
+        return Recovery(round(first.time - lost, 2), held, first.counters.rebuilt, later)
 
-    def where(self) -> list[int]:
-        """Workers whose executors have had shards of the join."""
-        return [
-            number for number in self._cluster.workers if f"killed.{STAGE}" in self._cluster.stages(number)
-        ]
+    def where(self) -> Mapping[int, int]:
+        """How many shards each worker has, of those that have some, as the application has logged it last."""
+        path = self._application.root / "braid.log"
+        lines = path.read_text().split("\n")[:-1] if path.exists() else []
+        events = [json.loads(line) for line in lines]
+        placed = [one["executors"] for one in events if one["event"] == PLACED and one["stage"] == STAGE]
+        if not placed:
+            return {}
+        shards, partitions = self.layout()
+        workers = self._cluster.numbers()
+        return Counter(workers.get(placed[-1][shard * partitions // shards], GONE) for shard in range(shards))
 
-    def spread(self, number: int) -> float | None:
-        """Ask for what options and executors say when a worker has one; returns how long the join paused."""
+    def spread(self, number: int) -> Recovery:
+        """Have shards spread when a worker has an executor; returns what was moved to it, and when.
+
+        The application does it by itself once an executor has been there for long enough.
+        """
         until(lambda: self._cluster.has_executor(number), WAIT, "no executor comes")
-        paused = api.rescale("killed", self._home).get(STAGE)
-        self.settle(time.time())
-        return paused
+        asked = time.time()
+        api.rescale("killed", self._home)
+        until(lambda: self.where().get(number, 0) > 0, WAIT, "no shards are moved")
+        moved = self.where()[number]
+        found = [one for one in self.settle(asked) if one.counters.rebuilt]
+        if not found:
+            return Recovery(0.0, moved, 0, 0)
+        rebuilt, *later = [one.counters.rebuilt for one in found]
+        return Recovery(round(found[0].time - asked, 2), moved, rebuilt, sum(later))
+
+    def spread_at_start(self) -> None:
+        """Wait until every worker has shards."""
+        until(self._application.is_running, WAIT, "it does not start")
+        until(lambda: sorted(self.where()) == self._cluster.workers, WAIT, "shards are not spread")
+        self.settle(0.0)
 
     def layout(self) -> tuple[int, int]:
         """Shards and state partitions."""
@@ -128,7 +156,7 @@ def _at(batch: MicroBatch) -> float:
 def told(losing: Losing, what: str, found: object) -> None:
     """Say what has happened, and how things are."""
     shards, partitions = losing.layout()
-    print(f"{what}: {found}, {shards} shards, {partitions} partitions on {losing.where()}", flush=True)
+    print(f"{what}: {found}, {shards} shards, {partitions} partitions on {dict(losing.where())}", flush=True)
 
 
 def run(rounds: int, seed: int) -> dict[str, list[object]]:
@@ -140,11 +168,10 @@ def run(rounds: int, seed: int) -> dict[str, list[object]]:
     ):
         losing = Losing(cluster, trial)
         with trial.running():
-            until(trial.home.application("killed").is_running, WAIT, "it does not start")
-            losing.settle(0.0)
-            told(losing, "spread", losing.spread(cluster.workers[-1]))
+            losing.spread_at_start()
+            told(losing, "start", "spread")
             for _ in range(rounds):
-                victim = losing.where()[-1]
+                victim = max(losing.where())
                 told(losing, "executor", losing.lose(cluster.kill_executor, victim))
                 told(losing, "spread", losing.spread(victim))
                 told(losing, "worker", losing.lose(cluster.kill_worker, victim))

@@ -26,6 +26,7 @@ class Run:
     new: frozenset[str] = frozenset()
     done: list[tuple[float, Layout]] = field(default_factory=list)
     fails: bool = False
+    looks: int = 0
 
     def play(self) -> list[tuple[float, Layout]]:
         """What was rescaled, and when."""
@@ -41,6 +42,9 @@ class Run:
         for at in [at for at in self.script if at <= self.now]:
             self.script.pop(at)(self)
         return self.is_set()
+
+    def keep_spread(self) -> None:
+        self.looks += 1
 
     def new_executors(self) -> frozenset[str]:
         return self.new
@@ -79,6 +83,7 @@ def test_executors_that_stay_are_used_as_was_asked_last(home: Home) -> None:
 def test_executors_that_go_again_change_nothing(home: Home) -> None:
     run = Run(home.application("app"), {10: come("3"), 15: come()}, seconds=100)
     assert run.play() == [(0, (None, None))]
+    assert run.looks > 100, "what others are to take over is not left to chance meanwhile"
 
 
 def test_what_fails_is_not_tried_all_the_time(home: Home) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.spark.cluster import CannotStartError, Cluster, running, until
+from tests.spark.cluster import CannotStartError, Cluster, running
 from tests.spark.killing import Place, Trial
-from tests.spark.losing import WAIT, Losing
+from tests.spark.losing import Losing
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -41,18 +41,22 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         yield Scene(cluster, trial, Losing(cluster, trial), runs)
 
 
-def test_a_join_survives_lost_executors_and_workers(scene: Scene) -> None:
-    """Which executor has which shards is Spark's to decide; the trial tells how many were rebuilt."""
-    until(scene.trial.home.application("killed").is_running, WAIT, "it does not start")
-    scene.losing.settle(0.0)
-    assert scene.losing.layout() == (3, 2)
-    assert scene.losing.lose(scene.cluster.kill_executor, 1).rebuilt <= 3
-    assert scene.losing.lose(scene.cluster.kill_worker, 1).rebuilt <= 3
+def test_only_what_was_lost_is_rebuilt_and_what_comes_gets_its_share(scene: Scene) -> None:
+    losing = scene.losing
+    losing.spread_at_start()
+    assert losing.layout() == (3, 2)
+    for what in (scene.cluster.kill_executor, scene.cluster.kill_worker):
+        victim = max(scene.cluster.workers)
+        held = losing.where()[victim]
+        assert losing.lose(what, victim).rebuilt == held
+        other = victim if victim in scene.cluster.workers else scene.cluster.add_worker()
+        moved = losing.spread(other).moved
+        assert moved in (1, 2)
+        assert losing.where() == {other: moved, min(scene.cluster.workers): 3 - moved}
+        assert losing.layout() == (3, 2)
 
 
-def test_a_worker_that_comes_is_taken_and_nothing_is_lost_or_doubled(scene: Scene) -> None:
-    scene.losing.spread(scene.cluster.add_worker())
-    assert scene.losing.layout() == (3, 2)
+def test_nothing_was_lost_or_doubled(scene: Scene) -> None:
     scene.runs.close()
     scene.trial.drain(150)
     different = scene.trial.differences()
