@@ -339,7 +339,7 @@ def slices(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_types_and_modes_change_and_processes_are_killed(
     memory_path: Path, mortal: Mortal, seed: int
 ) -> None:
-    join = UpdatedJoin(seed, span=120)
+    join = UpdatedJoin(seed, span=90)
     live(UpdatedLife(memory_path, join, random.Random(seed)), mortal, changed)
     assert Counter(join.emitted) == join.expected()
     assert join.counts.lost_matches == 0
@@ -347,7 +347,7 @@ def test_types_and_modes_change_and_processes_are_killed(
 
 @pytest.mark.parametrize("seed", seeds(20))
 def test_anything_changes_and_processes_are_killed(memory_path: Path, mortal: Mortal, seed: int) -> None:
-    join = UpdatedJoin(seed, span=120, waits=seed % 2 == 0)
+    join = UpdatedJoin(seed, span=90, waits=seed % 2 == 0)
     live(UpdatedLife(memory_path, join, random.Random(seed)), mortal, changed_anyhow)
     join.check_sound()
 
@@ -357,7 +357,7 @@ def test_anything_changes_and_processes_are_killed(memory_path: Path, mortal: Mo
 def test_keys_and_windows_change_and_processes_are_killed(
     memory_path: Path, mortal: Mortal, seed: int
 ) -> None:
-    join = UpdatedJoin(seed, span=120, modes=(MatchMode.ALL,))
+    join = UpdatedJoin(seed, span=90, modes=(MatchMode.ALL,))
     live(UpdatedLife(memory_path, join, random.Random(seed)), mortal, rekeyed)
     join.check_judged()
 
