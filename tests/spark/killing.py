@@ -395,10 +395,15 @@ class Trial:
         """Let the input end."""
         self._feed.stop()
 
+    @property
+    def streams(self) -> Streams:
+        """What has been published."""
+        return self._feed.streams
+
     def differences_of(self, found: pa.Table, query: Query) -> list[object]:
         """What differs between rows and DuckDB's."""
-        sql = query if isinstance(query, str) else query(self._feed.streams)
-        return differences(found, sql, self._feed.streams)
+        sql = query if isinstance(query, str) else query(self.streams)
+        return differences(found, sql, self.streams)
 
     def differences(self) -> dict[str, list[object]]:
         """What differs from DuckDB, per table."""
@@ -407,7 +412,7 @@ class Trial:
             found = content(self.home, category)
             result[category] = self.differences_of(found, query)
             print(f"{category}: {found.num_rows} rows, {len(result[category])} differences", flush=True)
-        result["totals"] = miscounted(self.home, self._feed.streams)
+        result["totals"] = miscounted(self.home, self.streams)
         print(f"totals: {result['totals']}", flush=True)
         return result
 
