@@ -2,9 +2,9 @@
 
 Run as a script: `python -m tests.spark.changing --changes 20 --seed 1 [--cluster]`. Each run has another
 type, match mode, window or key of the join; half of the runs are killed, some of them while the update is
-carried out, and half are stopped. In the end nothing must have come out twice, no row both padded and matched,
-and every pair must be a match by a program that has run; what each rule promises besides is tested where time
-can be told (`tests/engine/test_updates.py`, `tests/spark/test_updates_killed.py`).
+carried out, and half are stopped. In the end nothing must have come out twice, no row both padded and
+matched, and every pair must be a match by a program that has run; what each rule promises besides is tested
+where time can be told (`tests/engine/test_updates.py`, `tests/spark/test_updates_killed.py`).
 """
 
 from __future__ import annotations
