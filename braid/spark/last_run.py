@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 from braid.core.config import option_text
 from braid.home.options import read_options
 from braid.home.paths import AppHome
+from braid.home.versions import versions
 from braid.plan.serialise import loads
-from braid.plan.stages.base import Plan
+from braid.plan.stages.base import Plan, Stage
 
 
 def overrides(home: AppHome) -> dict[str, str]:
@@ -20,3 +24,21 @@ def ran_plan(home: AppHome) -> Plan:
     plan = loads(home.plan_file.read_bytes())
     ran = read_options(home)
     return plan if ran is None or ran.overridden is None else plan.with_options(ran.options)
+
+
+def with_returning(home: AppHome, before: Plan, after: Plan) -> Plan:
+    """The plan of the last run, with stages of earlier ones that `after` has again.
+
+    A stage that a program leaves out keeps its checkpoint. If a later program has it again, it goes on from
+    there, and so it must be compared with what it was.
+    """
+    there, tables = {stage.name for stage in before.stages}, {stage.table for stage in before.stages}
+    back = {stage.name for stage in after.stages if stage.name not in there}
+    back = {name for name in back if home.checkpoint(name).exists()}
+    found: dict[str, Stage] = {}
+    for version in reversed(versions(home)) if back else ():
+        for stage in loads(json.dumps(version.plan)).stages:
+            if stage.name in back and (stage.table is None or stage.table not in tables):
+                found.setdefault(stage.name, stage)
+    returning = tuple(found[stage.name] for stage in after.stages if stage.name in found)
+    return replace(before, stages=(*before.stages, *returning)) if returning else before

@@ -38,6 +38,7 @@ from braid.plan.update.diff import Diff, diff
 from braid.plan.update.rules import Verdict, Way
 from braid.spark.checkpoints import read_checkpoint
 from braid.spark.generations import Generations, forget_generations
+from braid.spark.last_run import with_returning
 from braid.spark.launcher import Launcher
 from braid.spark.slicing_again import slice_again
 from braid.spark.supervised import Supervised
@@ -85,7 +86,8 @@ class Update:
 
     @classmethod
     def of(cls, home: AppHome, before: Plan, after: Plan) -> Update:
-        """What leads from one plan to another."""
+        """What leads from the plan of the last run to another."""
+        before = with_returning(home, before, after)
         return cls(home, before, diff(before, after))
 
     def in_flight(self) -> dict[str, int]:
@@ -153,6 +155,8 @@ class Update:
             steps.slice_again(name, self._slicers(name), updating.id, self._since(name))
         for name in anew:
             steps.begin_anew(self.found.after.stage(name))
+            # There may be blocks of an operator that had the name still earlier.
+            steps.slice_again(name, self._slicers(name), updating.id, None)
 
     def _to_do(self, way: Way) -> list[str]:
         return [name for name, found in self.found.ways.items() if found is way]
@@ -163,6 +167,8 @@ class Update:
         # All inputs of a stage, so that none is ahead of where rows of the others can find theirs.
         again = [self.before.stage(name) for name in self._to_do(Way.SLICE_AGAIN)]
         feeding = {category for stage in again for category in stage.reads().values()}
+        for name in self._to_do(Way.ANEW):
+            feeding |= {slicer.sink.name for slicer in self._slicers(name).values()}
         for stage in self.before.stages:
             way = ways.get(stage.name)
             if stage.sink.name in feeding:

@@ -11,9 +11,11 @@ import structlog
 from braid import api
 from braid.home.control import Generation
 from braid.home.paths import AppHome, Home
+from braid.home.versions import keep_version
 from braid.plan.physical.layout import layout
-from braid.plan.stages.base import Stage
-from braid.plan.update.rules import Way
+from braid.plan.serialise import plan_to_json
+from braid.plan.stages.base import Plan, Stage
+from braid.plan.update.rules import Verdict, Way
 from braid.spark.checkpoints import begin_batch, end_batch, read_checkpoint
 from braid.spark.updating import Update, UpdateSteps
 from tests.home.killed import Killed, Mortal
@@ -88,6 +90,53 @@ def test_micro_batches_are_numbered_through_whatever_had_the_name(home: Home) ->
             shards=shards, partitions=partitions, number=number, first_batch=2 * number
         )
     assert [path.name for path in (app.root / "checkpoints").iterdir()] == ["out@3"]
+
+
+def started(app: AppHome, text: str) -> Plan:
+    """A program that is started, and runs."""
+    plan = api.compile_text(PROGRAM + text).plan
+    keep_version(app, plan_to_json(plan), 0.0)
+    for stage in plan.stages:
+        app.checkpoint(stage.name).mkdir(parents=True, exist_ok=True)
+    return plan
+
+
+def test_what_comes_back_is_compared_with_what_it_was(home: Home) -> None:
+    app = home.application("app")
+    first = started(app, JOIN + PLAIN.replace("out", "other"))
+    second = started(app, PLAIN.replace("out", "other"))
+    assert Update.of(app, second, first).found.changes == ()
+    other_keys = api.compile_text(PROGRAM + JOIN.replace("a.k = b.k", "a.id = b.id")).plan
+    found = Update.of(app, second, other_keys).found
+    assert [change.kind for change in found.changes] == ["join.keys", "table.removed"]
+    assert found.ways == {"out": Way.SLICE_AGAIN}
+    new = api.compile_text(PROGRAM + JOIN.replace("out", "new")).plan
+    assert {change.kind for change in Update.of(app, second, new).found.changes} == {
+        "join.added",
+        "table.added",
+        "table.removed",
+    }
+
+
+def test_an_operator_that_comes_back_finds_its_blocks_as_they_were(home: Home) -> None:
+    """Those of another key are sliced again; those of another source are refused."""
+    app = home.application("app")
+    table = PLAIN.replace("FROM l", "FROM v")
+    view = f"{JOIN.replace('TABLE out', 'VIEW v').partition('STORAGE')[0]}; {table}"
+    kept = "DEDUPLICATE(TABLE l PARTITION BY k, within => INTERVAL '1 hour')"
+    once = f"CREATE VIEW v AS SELECT d.id FROM {kept} AS d;"
+    started(app, view)
+    second = started(app, once + table)
+    for text, verdict, again in (
+        (view, Verdict.REPLAYED, set()),
+        (view.replace("a.k = b.k", "a.id = b.id"), Verdict.REPLAYED, {"v.left", "v.right"}),
+        (view.replace("FROM l", "FROM m"), Verdict.REFUSED, set()),
+    ):
+        more = 'CREATE INPUT TABLE m (id bigint, k string, t timestamp) FROM SCRIBE("m") TIME t;'
+        update = Update.of(app, second, api.compile_text(PROGRAM + more + text).plan)
+        assert update.found.verdict is verdict
+        assert update.found.ways["v"] is Way.ANEW
+        assert {slicer.name for slicer in update._slicers("v").values()} == again
 
 
 class Recorder:

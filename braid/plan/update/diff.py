@@ -82,6 +82,14 @@ def _changes(old: Plan, new: Plan) -> Iterator[Change]:
 def _operator(old: Stage, new: Stage, before: PlanIndex, after: PlanIndex) -> Iterator[Change]:
     if old.kind != new.kind:
         yield Change("stage.kind", f"{new.kind} {new.name}", f"{old.title()} -> {new.title()}")
+        # What one of the new kind had as inputs, if that has been there before.
+        slicers = {stage.name: stage for stage in before.plan.stages}
+        for name, category in new.reads().items():
+            now = after.plan.writer(category)
+            was = None if now is None else slicers.get(now.name)
+            if now is not None and was is not None and was.fed_by(before) != now.fed_by(after):
+                subject = f"{name} input of {new.kind} {new.name}"
+                yield Change("join.input", subject, f"{was.fed_by(before)} -> {now.fed_by(after)}")
         return
     yield from new.changes(before, after)
     if old.sink.place != new.sink.place and old.table != new.table:
