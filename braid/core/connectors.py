@@ -102,8 +102,6 @@ class SinkConnector(Connector):
     ----------
     logged
         Whether it is a category of the log, which other stages may read.
-    typed
-        Whether what is stored keeps one type per column.
     keyed
         Whether it keeps one row per key, which other stages may look up.
     filed
@@ -115,7 +113,6 @@ class SinkConnector(Connector):
     """
 
     logged: bool = False
-    typed: bool = False
     keyed: bool = False
     filed: bool = False
     relayed: bool = False
@@ -163,8 +160,8 @@ SOURCES: dict[SourceKind, SourceConnector] = {
     ),
 }
 SINKS: dict[SinkKind, SinkConnector] = {
-    SinkKind.SCRIBE: SinkConnector("category", logged=True, typed=True),
-    SinkKind.HIVE: SinkConnector("table", ("path", "time"), typed=True, filed=True),
+    SinkKind.SCRIBE: SinkConnector("category", logged=True),
+    SinkKind.HIVE: SinkConnector("table", ("path", "time"), filed=True),
     SinkKind.KAFKA: SinkConnector("topic", ("brokers",), prefix="kafka.", relayed=True),
     SinkKind.LASER: SinkConnector(
         "table",

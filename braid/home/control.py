@@ -20,7 +20,8 @@ class Generation(Record):
 
     A checkpoint of Spark has a fixed number of state partitions, and states of shards that are cut in one
     way. Where that is to change, the stage goes on with another checkpoint, from a savepoint: in another
-    generation. Micro-batches are numbered through all of them, and so are commits.
+    generation. Micro-batches are numbered through all of them, and so are commits. A stage that an update
+    lets begin anew, with state or without, does so in another generation without a savepoint.
 
     Parameters
     ----------

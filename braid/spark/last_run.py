@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 from braid.core.config import option_text
 from braid.core.errors import RunError
 from braid.home.options import read_options
 from braid.home.paths import AppHome, Home, HomeLike
+from braid.home.versions import versions
 from braid.plan.serialise import loads
-from braid.plan.stages.base import Plan
+from braid.plan.stages.base import Plan, Stage
 
 
 def overrides(home: AppHome) -> dict[str, str]:
@@ -34,3 +38,21 @@ def running_plan(application: str, home: HomeLike = None) -> Plan:
             hint=f"applications that have: {', '.join(names) or 'none'}",
         )
     return ran_plan(found.application(application))
+
+
+def with_returning(home: AppHome, before: Plan, after: Plan) -> Plan:
+    """The plan of the last run, with stages of earlier ones that `after` has again.
+
+    A stage that a program leaves out keeps its checkpoint. If a later program has it again, it goes on from
+    there, and so it must be compared with what it was.
+    """
+    there, tables = {stage.name for stage in before.stages}, {stage.table for stage in before.stages}
+    back = {stage.name for stage in after.stages if stage.name not in there}
+    back = {name for name in back if home.checkpoint(name).exists()}
+    found: dict[str, Stage] = {}
+    for version in reversed(versions(home)) if back else ():
+        for stage in loads(json.dumps(version.plan)).stages:
+            if stage.name in back and (stage.table is None or stage.table not in tables):
+                found.setdefault(stage.name, stage)
+    returning = tuple(found[stage.name] for stage in after.stages if stage.name in found)
+    return replace(before, stages=(*before.stages, *returning)) if returning else before

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import threading
 import uuid
 from collections.abc import Callable, Mapping
@@ -24,18 +25,20 @@ from braid.core.logging import Log
 from braid.core.times import FAR, MIN_TIME
 from braid.engine.savepoints import Savepoint, savepoint_name
 from braid.engine.slicing_again import Progress
-from braid.home.control import Updating
-from braid.home.files import write_json
+from braid.home.control import Generation, Updating
+from braid.home.files import write_json, write_text
 from braid.home.metrics import MicroBatch
 from braid.home.paths import AppHome
 from braid.home.status import Status
 from braid.plan.kinds.slicer import SlicerStage
+from braid.plan.physical.layout import layout
 from braid.plan.serialise import plan_to_json
-from braid.plan.stages.base import Plan
+from braid.plan.stages.base import Plan, Stage
 from braid.plan.update.diff import Diff, diff
 from braid.plan.update.rules import Verdict, Way
 from braid.spark.checkpoints import read_checkpoint
 from braid.spark.generations import Generations, forget_generations
+from braid.spark.last_run import with_returning
 from braid.spark.launcher import Launcher
 from braid.spark.slicing_again import slice_again
 from braid.spark.supervised import Supervised
@@ -83,7 +86,8 @@ class Update:
 
     @classmethod
     def of(cls, home: AppHome, before: Plan, after: Plan) -> Update:
-        """What leads from one plan to another."""
+        """What leads from the plan of the last run to another."""
+        before = with_returning(home, before, after)
         return cls(home, before, diff(before, after))
 
     def in_flight(self) -> dict[str, int]:
@@ -111,7 +115,7 @@ class Update:
         what = f"the update of application {self.home.name!r} is {verdict.value}: " + "; ".join(
             f"{change.subject}, {change.detail}" for change in worst
         )
-        if verdict is Verdict.REFUSED or any(each.kind == "input.source" for each in worst):
+        if verdict is Verdict.REFUSED:
             raise RunError(
                 what,
                 hint="; or ".join(dict.fromkeys(text for each in worst for text in each.rule.alternatives))
@@ -139,19 +143,44 @@ class Update:
             built={},
         )
         old.prepare()
-        again = [name for name, way in self.found.ways.items() if way is Way.SLICE_AGAIN]
+        again, anew = (self._to_do(way) for way in (Way.SLICE_AGAIN, Way.ANEW))
         updating = Updating.read(self.home.updating_file)
         if updating is None or updating.plan != self._digest:
-            for name in again:
-                steps.finish_slicers(old, self._slicers(name))
-            for name, way in self.found.ways.items():
-                steps.take(old, name, way)
+            self._end_old(steps, old)
             updating = Updating(id=uuid.uuid4().hex[:12], plan=self._digest)
-            if again:
+            if again or anew:
                 write_json(self.home.next_plan_file, plan_to_json(self.found.after))
                 updating.write(self.home.updating_file)
         for name in again:
             steps.slice_again(name, self._slicers(name), updating.id, self._since(name))
+        for name in anew:
+            steps.begin_anew(self.found.after.stage(name))
+            # There may be blocks of an operator that had the name still earlier.
+            steps.slice_again(name, self._slicers(name), updating.id, None)
+
+    def _to_do(self, way: Way) -> list[str]:
+        return [name for name, found in self.found.ways.items() if found is way]
+
+    def _end_old(self, steps: UpdateSteps, old: Launcher) -> None:
+        """Let stages of the old plan end so that the new ones can go on, in the order of the plan."""
+        ways, stay = self.found.ways, {stage.name for stage in self.found.after.stages}
+        # All inputs of a stage, so that none is ahead of where rows of the others can find theirs.
+        again = [self.before.stage(name) for name in self._to_do(Way.SLICE_AGAIN)]
+        feeding = {category for stage in again for category in stage.reads().values()}
+        for name in self._to_do(Way.ANEW):
+            feeding |= {slicer.sink.name for slicer in self._slicers(name).values()}
+        for stage in self.before.stages:
+            way = ways.get(stage.name)
+            if stage.sink.name in feeding:
+                steps.take_all(old, stage)
+            elif way is not None and stage.stateful and stage.name in stay:
+                steps.take(old, stage, way)
+            elif way is not None and not stage.stateful:
+                in_flight = read_checkpoint(self.home.checkpoint(stage.name)).in_flight
+                if way is not Way.FINISH or in_flight or stage.name not in stay:
+                    steps.take_all(old, stage)
+            if stage.name not in stay:
+                steps.forget_target(stage)
 
     def _slicers(self, name: str) -> dict[str, SlicerStage]:
         """Slicers of the new plan that have to slice again, by the inputs of a stage."""
@@ -202,14 +231,42 @@ class UpdateSteps:
     launcher: Launcher
     on_phase: Callable[[str], None]
 
-    def finish_slicers(self, old: Launcher, slicers: Mapping[str, SlicerStage]) -> None:
-        """Let slicers of the old plan take in what there is, so that none has a micro-batch under way."""
-        for slicer in slicers.values():
-            stage = old.plan.stage(slicer.name)
-            self.on_phase(f"finishing {stage.name}")
-            log = self.log.bind(stage=stage.name)
-            begin = partial(old.start, stage, available_now=True)
-            Supervised(begin, log, self.stopping, bounded=True).wait()
+    def take_all(self, old: Launcher, stage: Stage) -> None:
+        """Let a stateless stage of the old plan take in what there is: nothing is under way then."""
+        self.on_phase(f"finishing {stage.name}")
+        log = self.log.bind(stage=stage.name)
+        begin = partial(old.start, stage, available_now=True)
+        Supervised(begin, log, self.stopping, bounded=True).wait()
+
+    def forget_target(self, stage: Stage) -> None:
+        """Forget where a stage that goes has begun to write: others may write there before it comes back."""
+        if not read_checkpoint(self.home.checkpoint(stage.name)).in_flight:
+            self.home.control_file(stage.name, "sink").unlink(missing_ok=True)
+
+    def begin_anew(self, stage: Stage) -> None:
+        """Give a stage of the new plan an empty checkpoint, whatever had its name; its commits go on."""
+        before, checkpoint = (
+            self.home.generation(stage.name),
+            read_checkpoint(self.home.checkpoint(stage.name)),
+        )
+        if checkpoint.begun < 0:
+            return
+        wanted = self.launcher.wanted(stage) if stage.stateful else layout(1, 1)
+        generation = Generation(
+            shards=wanted.shards,
+            partitions=wanted.partitions,
+            number=1 if before is None else before.number + 1,
+            first_batch=checkpoint.done + 1 + (0 if before is None else before.first_batch),
+        )
+        folder = self.home.checkpoint_of(stage.name, generation.number)
+        shutil.rmtree(folder, ignore_errors=True)
+        write_text(folder / "metadata", (checkpoint.folder / "metadata").read_text())
+        # What it needed, and how far it had read, was said of other inputs.
+        for what in ("needs", "read"):
+            self.home.control_file(stage.name, what).unlink(missing_ok=True)
+        generation.write(self.home.control_file(stage.name, "state"))
+        forget_generations(self.home, stage.name)
+        self.log.info("stage begins anew", stage=stage.name, batch=generation.first_batch)
 
     def slice_again(
         self, name: str, slicers: Mapping[str, SlicerStage], update: str, since: int | None
@@ -235,9 +292,8 @@ class UpdateSteps:
             moved = generation.model_copy(update={"savepoint": named})
             moved.write(self.home.control_file(name, "state"))
 
-    def take(self, old: Launcher, name: str, way: Way) -> None:
-        """Let a stage of the old plan end in a way that the new one can go on from."""
-        stage = old.plan.stage(name)
+    def take(self, old: Launcher, stage: Stage, way: Way) -> None:
+        """Let a stateful stage of the old plan end in a way that the new one can go on from."""
         checkpoint, generation = (
             read_checkpoint(self.home.checkpoint(stage.name)),
             self.home.generation(stage.name),
@@ -256,10 +312,12 @@ class UpdateSteps:
             first_batch=partial(old.first_batch, stage.name),
         )
         generations = Generations(self.home, self.log, self.stopping)
-        wanted = self.launcher.wanted(self.launcher.plan.stage(name))
         try:
             if way.closes:
                 query.process_available()
+            if way is Way.ANEW:
+                return
+            wanted = self.launcher.wanted(self.launcher.plan.stage(stage.name))
             with generations.sealed(stage.name, query, settles=way is Way.SETTLE) as saved:
                 query.stop()
                 generations.begin(saved, wanted)
@@ -281,4 +339,5 @@ _DOING: Mapping[Way, str] = {
     Way.SETTLE: "settling matches of",
     Way.CLOSE: "closing windows of",
     Way.SLICE_AGAIN: "closing windows of",
+    Way.ANEW: "closing windows of",
 }

@@ -33,7 +33,7 @@ class CopyTrial(Trial):
         """Start the application, take savepoints, and stop it; returns how long each took."""
         found = []
         with self.running() as process:
-            self.reach(process)
+            self.begin(process)
             for number in range(times):
                 began = time.monotonic()
                 taken = api.savepoint("killed", self.home, name=f"live{number}")

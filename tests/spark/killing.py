@@ -347,7 +347,7 @@ class Trial:
         """Start the application, rescale it, and stop it; returns for how long a stage paused each time."""
         pauses = []
         with self.running() as process:
-            self.reach(process)
+            self.begin(process)
             for _ in range(times):
                 shards, partitions = layout(self._rng)
                 done = api.rescale("killed", self.home, shards=shards, partitions=partitions)
@@ -367,6 +367,13 @@ class Trial:
                 raise RuntimeError("the application has failed")
         finally:
             kill_group(process)
+
+    def begin(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait until the application can be asked for something, and then for any moment."""
+        started = time.monotonic()
+        while not self.home.application("killed").is_running() and time.monotonic() - started < 90:
+            time.sleep(0.02)
+        self.reach(process)
 
     def reach(self, process: subprocess.Popen[bytes]) -> None:
         """Wait for a moment of the life cycle: some micro-batches into the run, then anywhere within one."""

@@ -203,9 +203,8 @@ class JoinStage(Stage):
     def changes(self, before: PlanIndex, after: PlanIndex) -> Iterator[Change]:
         """Every change of the join, of its inputs, and of a view that it writes."""
         old = before.operators[self.name]
-        if isinstance(old, JoinStage):
-            return join_changes(old, self, before, after)
-        return super().changes(before, after)
+        assert isinstance(old, JoinStage)
+        return join_changes(old, self, before, after)
 
     def adopting(self, plan: Plan, old: Stage, before: Plan) -> dict[str, Stage]:
         """Columns of its inputs keep their names."""

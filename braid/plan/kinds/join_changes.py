@@ -66,15 +66,16 @@ def _pairing(old: JoinStage, new: JoinStage, back: int | None) -> Iterator[Chang
 def _residual(
     old: JoinStage, new: JoinStage, before: Plan, after: Plan, back: int | None
 ) -> Iterator[Change]:
-    if old.residual == new.residual:
-        return
-    there = {(side, c.name) for side in Side for c in old.slicer(before, side).columns}
+    there = {(side, c.name, c.type) for side in Side for c in old.slicer(before, side).columns}
     needed = [] if new.residual is None else list(new.residual.columns())
-    lacking = [ref for ref in needed if (ref.side, ref.name) not in there]
-    if not lacking:
-        yield Change("join.residual", f"join {new.name}", "the residual predicate of ON is another")
+    columns = [
+        (ref.side, c) for ref in needed for c in new.slicer(after, ref.side).columns if c.name == ref.name
+    ]
+    shown = {c.sql for side, c in columns if (side, c.name, c.type) not in there}
+    if not shown:
+        if old.residual != new.residual:
+            yield Change("join.residual", f"join {new.name}", "the residual predicate of ON is another")
         return
-    shown = {c.sql for ref in lacking for c in new.slicer(after, ref.side).columns if c.name == ref.name}
     yield Change("join.residual_operands", f"join {new.name}", f"it needs {', '.join(sorted(shown))}", back)
 
 

@@ -167,9 +167,7 @@ class OperatorStage(Stage):
     def changes(self, before: PlanIndex, after: PlanIndex) -> Iterator[Change]:
         """Every change of what it does, of its input, and of a view that it writes."""
         old = before.operators[self.name]
-        if not isinstance(old, OperatorStage) or old.kind != self.kind:
-            yield from super().changes(before, after)
-            return
+        assert isinstance(old, OperatorStage)
         subject, back = f"{self.kind} {self.name}", self.keeps() + after.config.slack
         if old.shape() != self.shape():
             kind = "stage.adjusted" if self.adjustable else "stage.changed"

@@ -209,20 +209,20 @@ class SlicerStage(Stage):
     def source_changes(self, old: Stage, subject: str) -> Iterator[Change]:
         """Changes in how the source is read."""
         if isinstance(old, SlicerStage):
-            yield from source_changes(subject, old.source, self.source, None)
+            yield from source_changes(subject, old.source, self.source, None, "table.time_unit")
 
     def can_use(self, old: SlicerStage) -> bool:
         """Whether blocks that another version of it has written are as good as its own to what reads them."""
         was, now = old.join_input, self.join_input
         assert was is not None
         assert now is not None
-        known = {column.name for column in old.columns}
+        known = {(column.name, column.type) for column in old.columns}
         return (
             was.keys == now.keys
             and was.time.sql == now.time.sql
             and old.source.time_unit == self.source.time_unit
             and (now.live is None or was.live is not None)
-            and all(column.name in known for column in self.columns)
+            and all((column.name, column.type) in known for column in self.columns)
         )
 
     def input_changes(
@@ -250,7 +250,8 @@ class SlicerStage(Stage):
         yield from lookup_changes(subject, old, self)
         if old.filter != self.filter:
             yield Change("filter.changed", subject, f"{old.filter or 'all'} -> {self.filter or 'all'}")
-        yield from column_changes(subject, old.columns, self.columns, typed=True)
+        for change in column_changes(subject, old.columns, self.columns, "input.column_type"):
+            yield replace(change, replay=back) if change.kind == "input.column_type" else change
 
 
 def _read_join_input(value: Json) -> JoinInput | None:

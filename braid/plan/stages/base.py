@@ -274,7 +274,7 @@ class Stage(ABC):
         return f"{self.kind} {self.name}"
 
     def changes(self, before: PlanIndex, after: PlanIndex) -> Iterator[Change]:
-        """What changes in a stateful stage, from its namesake in `before`, apart from what it stores."""
+        """What changes in a stateful stage, from its namesake of the same kind, apart from its table."""
         return after.operator_changes(before.operators[self.name], self)
 
     def adopting(self, plan: Plan, old: Stage, before: Plan) -> dict[str, Stage]:

@@ -22,7 +22,7 @@ class Change:
     replay
         For a replay, how far back rows are read again, in microseconds; None is from the start of the source.
     stage
-        The stateful stage whose change it is, if it is one's.
+        The stage that something has to be done with, if the rule says so.
     """
 
     kind: str

@@ -31,7 +31,7 @@ class Diff:
 
     @property
     def ways(self) -> dict[str, Way]:
-        """What is to be done with stateful stages before they go on; nothing of the others."""
+        """What is to be done with stages, by their names, before they go on; nothing with the others."""
         found: dict[str, Way] = {}
         for change in self.changes:
             if change.stage is not None and change.rule.way is not Way.GO_ON:
@@ -62,7 +62,7 @@ def _changes(old: Plan, new: Plan) -> Iterator[Change]:
     yield from _options(before.config, after.config)
     for name, stage in after.operators.items():
         if name in before.operators:
-            for change in stage.changes(before, after):
+            for change in _operator(before.operators[name], stage, before, after):
                 yield replace(change, stage=name)
         else:
             yield Change(f"{stage.change_kind}.added", f"{stage.kind} {name}", stage.shape())
@@ -77,6 +77,24 @@ def _changes(old: Plan, new: Plan) -> Iterator[Change]:
     for name, stage in before.tables.items():
         if name not in after.tables:
             yield Change("table.removed", f"table {name}", stage.sink.place)
+
+
+def _operator(old: Stage, new: Stage, before: PlanIndex, after: PlanIndex) -> Iterator[Change]:
+    if old.kind != new.kind:
+        yield Change("stage.kind", f"{new.kind} {new.name}", f"{old.title()} -> {new.title()}")
+        # What one of the new kind had as inputs, if that has been there before.
+        slicers = {stage.name: stage for stage in before.plan.stages}
+        for name, category in new.reads().items():
+            now = after.plan.writer(category)
+            was = None if now is None else slicers.get(now.name)
+            if now is not None and was is not None and was.fed_by(before) != now.fed_by(after):
+                subject = f"{name} input of {new.kind} {new.name}"
+                yield Change("join.input", subject, f"{was.fed_by(before)} -> {now.fed_by(after)}")
+        return
+    yield from new.changes(before, after)
+    if old.sink.place != new.sink.place and old.table != new.table:
+        # Of a table that is the same one, its own turn tells.
+        yield Change("sink.changed", f"{new.kind} {new.name}", f"{old.sink.place} -> {new.sink.place}")
 
 
 def _options(old: AppConfig, new: AppConfig) -> Iterator[Change]:
@@ -95,13 +113,23 @@ def _table(name: str, before: PlanIndex, after: PlanIndex) -> Iterator[Change]:
     old, new = before.tables[name], after.tables[name]
     subject = f"table {name}"
     was, now = old.fed_by(before), new.fed_by(after)
-    if was != now:
-        moved = old.stateful or new.stateful
-        yield Change("table.moved" if moved else "input.source", subject, f"{was} -> {now}")
-    else:
+    if was == now:
         yield from new.source_changes(old, subject)
-    yield from sink_changes(subject, old.sink, new.sink)
+    elif _behind(old, before.plan) == _behind(new, after.plan) is not None:
+        yield Change("table.moved", subject, f"{was} -> {now}", stage=old.name)
+    else:
+        yield Change("input.source", subject, f"{was} -> {now}", stage=new.name)
+    for change in sink_changes(subject, old.sink, new.sink):
+        yield replace(change, stage=old.name)
     yield from row_changes(subject, old, new)
+
+
+def _behind(table: Stage, plan: Plan) -> str | None:
+    """The operator whose rows a table stores: itself, or the one whose category it reads."""
+    if table.stateful:
+        return table.name
+    writers = (plan.writer(category) for category in table.reads().values())
+    return next((writer.name for writer in writers if writer is not None), None)
 
 
 def replay_text(change: Change) -> str:

@@ -17,6 +17,8 @@ def sink_changes(subject: str, old: Sink, new: Sink) -> Iterator[Change]:
         yield Change("sink.changed", subject, f"{old.place} -> {new.place}")
     elif old.keys != new.keys:
         yield Change("sink.keys", subject, f"{', '.join(old.keys)} -> {', '.join(new.keys)}")
+    elif old.shard_by is None and new.shard_by is not None and new.kind.connector.logged:
+        yield Change("sink.sharded", subject, f"SHARD BY {new.shard_by}")
     elif (old.options, old.shard_by, old.values) != (new.options, new.shard_by, new.values):
         yield Change("sink.options", subject, "options, values or SHARD BY")
 
@@ -33,25 +35,31 @@ def row_changes(subject: str, old: Stage, new: Stage) -> Iterator[Change]:
     yield from lookup_changes(subject, old, new)
     if old.filter != new.filter:
         yield Change("filter.changed", subject, f"{old.filter or 'all'} -> {new.filter or 'all'}")
-    same_place = old.sink.place == new.sink.place
-    typed = same_place and new.sink.kind.connector.typed
-    yield from column_changes(subject, old.columns, new.columns, typed=typed)
+    stays = old.sink.place == new.sink.place
+    if old.sink.kind.connector.relayed and new.sink.kind.connector.relayed:
+        stays = old.name == new.name  # they are stored in a category of the stage first
+    yield from column_changes(subject, old.columns, new.columns, "column.type" if stays else "column.retyped")
 
 
-def source_changes(subject: str, old: Source, new: Source, back: int | None) -> Iterator[Change]:
-    """Changes in how a source is read; `back` is how far a replay reads."""
+def source_changes(
+    subject: str, old: Source, new: Source, back: int | None, unit: str = "input.time_unit"
+) -> Iterator[Change]:
+    """Changes in how a source is read; `back` is how far a replay reads, `unit` the rule on times."""
     if old.options != new.options:
         yield Change("input.options", subject, "options of the source")
     if old.time_unit != new.time_unit:
-        yield Change("input.time_unit", subject, f"{old.time_unit} -> {new.time_unit}", back)
+        yield Change(unit, subject, f"{old.time_unit} -> {new.time_unit}", back)
     if old.disorder != new.disorder:
         yield Change("input.ordered", subject, f"{order(old.disorder)} -> {order(new.disorder)}")
 
 
 def column_changes(
-    subject: str, old: tuple[Projection, ...], new: tuple[Projection, ...], *, typed: bool
+    subject: str, old: tuple[Projection, ...], new: tuple[Projection, ...], retyped: str
 ) -> Iterator[Change]:
-    """Changes of columns; operands of residuals, named after their text, are judged with the residual."""
+    """Changes of columns; operands of residuals, named after their text, are judged with the residual.
+
+    `retyped` is the rule on their types.
+    """
     before = {c.name: c for c in old if not c.name.startswith(OPERAND)}
     after = {c.name: c for c in new if not c.name.startswith(OPERAND)}
     for name in after:
@@ -64,8 +72,7 @@ def column_changes(
     for name in common:
         was, now = before[name], after[name]
         if was.type != now.type:
-            kind = "column.type" if typed else "column.retyped"
-            yield Change(kind, subject, f"{_shown(name)}: {was.type} -> {now.type}")
+            yield Change(retyped, subject, f"{_shown(name)}: {was.type} -> {now.type}")
         elif was.sql != now.sql:
             yield Change("column.changed", subject, f"{_shown(name)}: {was.sql} -> {now.sql}")
     if common != [name for name in after if name in before]:

@@ -20,12 +20,12 @@ class Verdict(StrEnum):
 
 
 class Way(IntEnum):
-    """What is done with a stateful stage before it goes on as another one, from least to most."""
+    """What is done with a stage before it goes on as another one, from least to most."""
 
     GO_ON = 0
     """Nothing."""
     FINISH = 1
-    """The old program finishes a micro-batch that is under way."""
+    """The old program finishes a micro-batch that is under way. What will not run any more takes in all."""
     CARRY = 2
     """It hands over its state in a savepoint, from which the new one begins another generation."""
     SETTLE = 3
@@ -34,6 +34,8 @@ class Way(IntEnum):
     """It closes all windows, as a drain does; the new one goes on as after a drain."""
     SLICE_AGAIN = 5
     """The same, and what the inputs have given so far is sliced by the new program."""
+    ANEW = 6
+    """It takes in what there is and closes all windows; the new one begins with the start of its inputs."""
 
     @property
     def closes(self) -> bool:
@@ -78,7 +80,7 @@ UPDATE_RULES: dict[str, UpdateRule] = {
         Verdict.KEPT, "late rows find partners only as far back as the log goes"
     ),
     "join.added": UpdateRule(Verdict.KEPT, "nothing that runs is touched"),
-    "join.removed": UpdateRule(Verdict.KEPT, "its pending rows and blocks are discarded, as asked for"),
+    "join.removed": UpdateRule(Verdict.KEPT, "its rows in flight do not come out, unless it comes back"),
     "join.type": UpdateRule(
         Verdict.KEPT,
         "rows in flight know whether they have had a match, and come out padded by the new type",
@@ -161,18 +163,26 @@ UPDATE_RULES: dict[str, UpdateRule] = {
         Way.SLICE_AGAIN,
     ),
     "join.live_changed": UpdateRule(Verdict.KEPT, "rows in flight keep the answer of the old predicate"),
-    "join.live_removed": UpdateRule(Verdict.KEPT, "the flag in older blocks is no longer read"),
+    "join.live_removed": UpdateRule(Verdict.KEPT, "rows in flight keep the answer of the old predicate"),
     "column.added": UpdateRule(Verdict.KEPT, "rows that were written before have NULL there"),
     "column.dropped": UpdateRule(Verdict.KEPT, "columns are matched by name, so the others stay as they are"),
     "column.reordered": UpdateRule(Verdict.KEPT, "columns are matched by name"),
     "column.changed": UpdateRule(Verdict.KEPT, "rows that were written before keep the old value"),
     "column.type": UpdateRule(
-        Verdict.REFUSED, "a category holds one type per column, and older blocks have the old one", _KEEP_TYPE
+        Verdict.REFUSED, "what is stored has one type per column, and older rows have the old one", _KEEP_TYPE
     ),
-    "column.retyped": UpdateRule(Verdict.KEPT, "the storage takes columns of any type"),
+    "input.column_type": UpdateRule(
+        Verdict.REPLAYED,
+        "blocks hold one type per column, so this input is sliced again",
+        _KEEP_TYPE[:2],
+        Way.SLICE_AGAIN,
+    ),
+    "column.retyped": UpdateRule(Verdict.KEPT, "they are stored in a new place, with types of its own"),
     "filter.changed": UpdateRule(Verdict.KEPT, "rows in flight have passed the old filter"),
     "input.source": UpdateRule(
-        Verdict.REPLAYED, "the new source is read from its start, and what the old one gave stays stored"
+        Verdict.REPLAYED,
+        "the new source is read from its start, and what the old one gave stays stored",
+        way=Way.ANEW,
     ),
     "input.options": UpdateRule(Verdict.KEPT, "reading goes on at the same place with the new options"),
     "input.time_unit": UpdateRule(
@@ -180,21 +190,29 @@ UPDATE_RULES: dict[str, UpdateRule] = {
         "event times in older blocks were read in the old unit, so this input is sliced again",
         way=Way.SLICE_AGAIN,
     ),
+    "table.time_unit": UpdateRule(Verdict.KEPT, "rows that are stored keep the times that they were given"),
     "input.ordered": UpdateRule(
         Verdict.KEPT, "stream time stays where it is, and moves on in the new way from there"
     ),
     "table.added": UpdateRule(Verdict.KEPT, "nothing that runs is touched"),
     "table.removed": UpdateRule(Verdict.KEPT, "what it has stored stays"),
     "table.moved": UpdateRule(
-        Verdict.KEPT, "it goes on with the rows after the switch, which are stored once between the operators"
+        Verdict.KEPT,
+        "it goes on with the rows after the switch, whether or not these are stored once before it",
+        way=Way.FINISH,
     ),
     "sink.changed": UpdateRule(
-        Verdict.KEPT, "new rows go to the new place; what is stored stays where it is"
+        Verdict.KEPT, "new rows go to the new place; what is stored stays where it is", way=Way.FINISH
     ),
     "sink.keys": UpdateRule(
         Verdict.REFUSED,
         "records that are stored already are found by the old key",
         ("store them in another table, and look them up there",),
+    ),
+    "sink.sharded": UpdateRule(
+        Verdict.REFUSED,
+        "rows that are stored already have no hash, by which they would be found",
+        ("store them in another category",),
     ),
     "sink.options": UpdateRule(Verdict.KEPT, "new rows are stored with the new options"),
 }
@@ -202,12 +220,18 @@ UPDATE_RULES: dict[str, UpdateRule] = {
 
 STAGE_RULES: dict[str, UpdateRule] = {
     "stage.added": UpdateRule(Verdict.KEPT, "nothing that runs is touched"),
-    "stage.removed": UpdateRule(Verdict.KEPT, "its state is discarded, as asked for"),
+    "stage.removed": UpdateRule(Verdict.KEPT, "its rows in flight do not come out, unless it comes back"),
     "stage.changed": UpdateRule(
         Verdict.REPLAYED,
         "nothing is known of what its state has in common with the new one, so it is closed, and begins anew",
         _NEW_VIEW,
         Way.CLOSE,
+    ),
+    "stage.kind": UpdateRule(
+        Verdict.REPLAYED,
+        "what one operator keeps says nothing to another one, which reads its inputs from their start",
+        _NEW_VIEW,
+        Way.ANEW,
     ),
     "stage.adjusted": UpdateRule(
         Verdict.KEPT, "the rows that it has kept so far stay, and count by the new rule", way=Way.FINISH

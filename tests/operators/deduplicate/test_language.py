@@ -85,7 +85,7 @@ def test_its_event_time_travels_on_to_a_join() -> None:
         ("lower(page)", "upper(page)", [("stage.keys", "replayed")]),
         ("c.n > 0", "c.n > 1", [("filter.changed", "kept")]),
         ("c.n + 1", "c.n + 2", [("column.changed", "kept")]),
-        ("n BIGINT", "n INT", [("column.type", "refused"), ("column.type", "refused")]),
+        ("n BIGINT", "n INT", [("input.column_type", "replayed"), ("column.type", "refused")]),
     ],
 )
 def test_it_is_compared(old: str, new: str, kinds: list[tuple[str, str]]) -> None:
@@ -97,5 +97,5 @@ def test_it_is_compared(old: str, new: str, kinds: list[tuple[str, str]]) -> Non
 def test_it_comes_and_goes() -> None:
     plain = INPUTS + "CREATE TABLE first AS SELECT user, n FROM clicks STORAGE SCRIBE(category = 'first');"
     without, with_it = compile_text(plain).plan, compile_text(INPUTS + ONCE + STORED).plan
-    assert [c.kind for c in diff(without, with_it).changes][:2] == ["stage.added", "table.moved"]
-    assert [c.kind for c in diff(with_it, without).changes][:2] == ["stage.removed", "table.moved"]
+    assert [c.kind for c in diff(without, with_it).changes][:2] == ["stage.added", "input.source"]
+    assert [c.kind for c in diff(with_it, without).changes][:2] == ["stage.removed", "input.source"]

@@ -6,7 +6,7 @@ import pytest
 
 from braid.api import compile_text, diff, diff_json, diff_text
 from braid.plan.update.diff import Diff
-from braid.plan.update.rules import UPDATE_RULES, Verdict
+from braid.plan.update.rules import UPDATE_RULES, Verdict, Way
 
 BASE = """
 CREATE APPLICATION app;
@@ -69,8 +69,26 @@ CASES: list[tuple[str, str, list[str], Verdict]] = [
     ("SELECT id, x, s, n FROM j", "SELECT id, x, s FROM j", ["column.dropped"], Verdict.KEPT),
     ("SELECT id, x, s, n FROM j", "SELECT n, id, x, s FROM j", ["column.reordered"], Verdict.KEPT),
     ("ABS(l.x) AS x", "SQRT(l.x) AS x", ["column.changed"], Verdict.KEPT),
-    ("ABS(l.x) AS x", "CAST(l.x AS STRING) AS x", ["column.type", "column.type"], Verdict.REFUSED),
-    ("SELECT id, n FROM a", "SELECT id, CAST(n AS INT) AS n FROM a", ["column.retyped"], Verdict.KEPT),
+    (
+        "ABS(l.x) AS x",
+        "CAST(l.x AS STRING) AS x",
+        ["input.column_type", "column.type"],
+        Verdict.REFUSED,
+    ),
+    ("s STRING) FROM", "s BIGINT) FROM", ["input.column_type", "column.type"], Verdict.REFUSED),
+    ("SELECT id, n FROM a", "SELECT id, CAST(n AS INT) AS n FROM a", ["column.type"], Verdict.REFUSED),
+    (
+        'SELECT id, n FROM a STORAGE KAFKA(topic = "plain")',
+        'SELECT id, CAST(n AS INT) AS n FROM a STORAGE KAFKA(topic = "other")',
+        ["column.type", "sink.changed"],
+        Verdict.REFUSED,
+    ),
+    (
+        'SELECT id, n FROM a STORAGE KAFKA(topic = "plain")',
+        'SELECT id, CAST(n AS INT) AS n FROM a STORAGE SCRIBE(category = "plain")',
+        ["column.retyped", "sink.changed"],
+        Verdict.KEPT,
+    ),
     (
         "n FROM a STORAGE",
         "n FROM b STORAGE",
@@ -78,7 +96,13 @@ CASES: list[tuple[str, str, list[str], Verdict]] = [
         Verdict.REPLAYED,
     ),
     ('SCRIBE("b") TIME t', 'SCRIBE("b") TIME t IN MILLISECONDS', ["input.time_unit"], Verdict.REPLAYED),
-    (BASE[-1:], f"\n{SECOND}\n", ["table.moved", "table.added"], Verdict.KEPT),
+    (
+        'SCRIBE("a") TIME t',
+        'SCRIBE("a") TIME t IN MILLISECONDS',
+        ["input.time_unit", "table.time_unit"],
+        Verdict.REPLAYED,
+    ),
+    (BASE[-1:], f"\n{SECOND}\n", ["table.moved", "table.added", "sink.changed"], Verdict.KEPT),
     (
         'CREATE TABLE plain AS SELECT id, n FROM a STORAGE KAFKA(topic = "plain");',
         "",
@@ -101,6 +125,7 @@ CASES: list[tuple[str, str, list[str], Verdict]] = [
     ("ttl = '1 day'", "ttl = '2 days'", ["sink.options"], Verdict.KEPT),
     ('category = "result"', 'category = "elsewhere"', ["sink.changed"], Verdict.KEPT),
     ('topic = "plain")', 'topic = "plain") SHARD BY id', ["sink.options"], Verdict.KEPT),
+    ('category = "result")', 'category = "result") SHARD BY id', ["sink.sharded"], Verdict.REFUSED),
 ]
 
 
@@ -163,6 +188,46 @@ def test_joins_can_be_added_and_removed() -> None:
     assert {c.kind for c in diff(*plans).changes} == {"join.added", "table.added"}
     assert {c.kind for c in diff(*plans[::-1]).changes} == {"join.removed", "table.removed"}
     assert diff(*plans).verdict is Verdict.KEPT
+
+
+JOINED = """
+CREATE TABLE one AS SELECT a.id AS id, b.n AS n FROM a JOIN b ON a.k = b.k AND b.t BETWEEN a.t AND a.t
+STORAGE SCRIBE(category = "one");
+"""
+PLAIN = 'CREATE TABLE one AS SELECT id, n FROM {} STORAGE SCRIBE(category = "one");'
+VIEWS = [
+    "CREATE VIEW v AS SELECT a.id AS id, b.n AS n FROM a JOIN b ON a.k = b.k AND b.t BETWEEN a.t AND a.t;",
+    "CREATE VIEW v AS SELECT d.id, d.n "
+    "FROM DEDUPLICATE(TABLE a PARTITION BY k, within => INTERVAL '1 minute') AS d;",
+]
+
+
+def ways(before: str, after: str) -> dict[str, Way]:
+    inputs = BASE[: BASE.index("CREATE VIEW j")]
+    return diff(*(compile_text(inputs + text).plan for text in (before, after))).ways
+
+
+def test_what_reads_something_else_begins_anew() -> None:
+    assert ways(PLAIN.format("a"), PLAIN.format("b")) == {"one": Way.ANEW}
+    assert ways(PLAIN.format("a"), JOINED) == {"one": Way.ANEW}
+    assert ways(JOINED, PLAIN.format("a")) == {"one": Way.ANEW}
+    for before, after in (VIEWS, VIEWS[::-1]):
+        found = ways(before + PLAIN.format("v"), after + PLAIN.format("v"))
+        assert found["v"] is Way.ANEW
+
+
+def test_what_a_table_reads_of_an_operator_is_finished_when_it_moves() -> None:
+    one, two = VIEWS[0] + PLAIN.format("v"), PLAIN.format("v").replace("one", "two")
+    assert ways(one, one + two) == {"v": Way.FINISH}
+    assert ways(one + two, one) == {"v": Way.FINISH, "one": Way.FINISH}
+
+
+def test_a_residual_needs_operands_of_its_types() -> None:
+    typed = BASE.replace("SELECT l.id AS id, ABS(l.x) AS x, r.s AS s, r.n AS n", "SELECT l.id AS id")
+    typed = typed.replace("l.n < r.n", "l.n + 1 < r.n + 1").replace("l.n > 1", "l.id > 1")
+    typed = typed[: typed.index("CREATE TABLE result")] + PLAIN.replace("id, n", "id").format("j")
+    found = diff(*(compile_text(text).plan for text in (typed, typed.replace("n BIGINT", "n INT"))))
+    assert [change.kind for change in found.changes if change.stage == "j"] == ["join.residual_operands"]
 
 
 def test_adding_a_column_renames_nothing() -> None:
