@@ -38,7 +38,7 @@ class SavedQuery(Record):
     Parameters
     ----------
     batch
-        Its last micro-batch that was done; -1 if it had done none.
+        Its last micro-batch that was done, as its checkpoint or its state numbers it; -1 if there was none.
     shards, partitions
         How its state was cut; None if it has none.
     commit

@@ -94,7 +94,7 @@ class Beginning:
         launcher.prepare()
         for stage in self.plan.stages:
             if stage.stateful:
-                steps.take(launcher, stage.name, Way.CARRY)
+                steps.take(launcher, stage, Way.CARRY)
 
         @contextmanager
         def state_of(stage: Stage) -> Iterator[Savepoint | None]:

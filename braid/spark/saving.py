@@ -78,10 +78,10 @@ class Saving:
     def _save(self, stage: Stage, folder: SavedFolder, state_of: StateOf) -> SavedQuery:
         if not stage.stateful:
             done = copy_checkpoint(self.home.checkpoint(stage.name), folder.checkpoint(stage.name))
-            return SavedQuery(batch=done, commit=self._link(stage, folder, done))
+            return SavedQuery(batch=done, commit=self._link(stage, folder, self._first_batch(stage) + done))
         with state_of(stage) as state:
             if state is None:
-                return SavedQuery(batch=-1)
+                return SavedQuery(batch=-1, commit=self._link(stage, folder, self._first_batch(stage) - 1))
             state.write(folder.state(stage.name))
             generation = self.home.generation(stage.name)
             assert generation is not None
@@ -91,6 +91,11 @@ class Saving:
                 partitions=generation.partitions,
                 commit=self._link(stage, folder, state.batch),
             )
+
+    def _first_batch(self, stage: Stage) -> int:
+        """The number of the first micro-batch of the stage's generation."""
+        generation = self.home.generation(stage.name)
+        return 0 if generation is None else generation.first_batch
 
     def _link(self, stage: Stage, folder: SavedFolder, done: int) -> int | None:
         """The last commit of the category of a stage, which the savepoint has if only stages read it."""
