@@ -68,7 +68,7 @@ def test_what_is_there_is_waited_for_when_a_generation_has_begun(home: Home) -> 
         show=print,
         own=True,
     )
-    rescaling = queries._rescaling
+    rescaling = queries._changing
     query = SimpleNamespace(process_available=lambda: heard.append(rescaling.locked()))
     queries.stages = dict.fromkeys((stage.name for stage in plan.stages), query)  # type: ignore[arg-type]
     queries.process_available()
