@@ -17,8 +17,9 @@ def sink_changes(subject: str, old: Sink, new: Sink) -> Iterator[Change]:
         yield Change("sink.changed", subject, f"{old.place} -> {new.place}")
     elif old.keys != new.keys:
         yield Change("sink.keys", subject, f"{', '.join(old.keys)} -> {', '.join(new.keys)}")
-    elif old.shard_by is None and new.shard_by is not None and new.kind.connector.logged:
-        yield Change("sink.sharded", subject, f"SHARD BY {new.shard_by}")
+    elif (old.shard_by is None) != (new.shard_by is None) and new.kind.connector.logged:
+        detail = f"SHARD BY {old.shard_by or 'nothing'} -> {new.shard_by or 'nothing'}"
+        yield Change("sink.sharded", subject, detail)
     elif (old.options, old.shard_by, old.values) != (new.options, new.shard_by, new.values):
         yield Change("sink.options", subject, "options, values or SHARD BY")
 

@@ -211,7 +211,7 @@ UPDATE_RULES: dict[str, UpdateRule] = {
     ),
     "sink.sharded": UpdateRule(
         Verdict.REFUSED,
-        "rows that are stored already have no hash, by which they would be found",
+        "all rows of a category have a hash, by which they are sorted, or none has",
         ("store them in another category",),
     ),
     "sink.options": UpdateRule(Verdict.KEPT, "new rows are stored with the new options"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from braid.api import compile_text, diff, diff_json, diff_text
@@ -220,6 +222,16 @@ def test_what_a_table_reads_of_an_operator_is_finished_when_it_moves() -> None:
     one, two = VIEWS[0] + PLAIN.format("v"), PLAIN.format("v").replace("one", "two")
     assert ways(one, one + two) == {"v": Way.FINISH}
     assert ways(one + two, one) == {"v": Way.FINISH, "one": Way.FINISH}
+
+
+def test_a_category_has_hashes_in_all_rows_or_in_none() -> None:
+    plain = PLAIN.format("a")
+    sharded = plain.replace(";", " SHARD BY {};")
+    inputs = BASE[: BASE.index("CREATE VIEW j")]
+    texts = [plain, sharded.format("id"), sharded.format("n"), plain]
+    plans = [compile_text(inputs + text).plan for text in texts]
+    kinds = [change.kind for pair in itertools.pairwise(plans) for change in diff(*pair).changes]
+    assert kinds == ["sink.sharded", "sink.options", "sink.sharded"]
 
 
 def test_a_residual_needs_operands_of_its_types() -> None:
