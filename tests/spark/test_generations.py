@@ -67,6 +67,19 @@ def test_a_generation_changes_killed_before_any_step(
     life.join.check_complete()
 
 
+def test_a_drained_join_gets_other_shards_though_nothing_comes(memory_path: Path) -> None:
+    life = Life(memory_path, RandomJoin(7))
+    life.start()
+    while life.publish():
+        life.query.trigger()
+    life.drain()
+    for shards in (3, 2):
+        life.rescale(shards)
+        assert not life.query.trigger()
+    life.finish()
+    life.join.check_complete()
+
+
 def test_a_savepoint_that_nobody_waits_for_holds_up_nobody(memory_path: Path) -> None:
     life = Life(memory_path, RandomJoin(3))
     life.start()
