@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -31,6 +32,7 @@ from braid.testing.runtime import LocalOperator
 SCHEMA = pa.schema([(HASH, pa.int64()), (TIME, pa.int64()), (f"{KEY}0", pa.int64()), ("id", pa.int64())])
 OUTPUT = (OutputColumn("l", Side.LEFT, "id"), OutputColumn("r", Side.RIGHT, "id"))
 START = 1_700_000_000
+CHUNK_ROWS = 20
 INPUTS = {side.value: side.value for side in Side}
 Pair = tuple[int | None, int | None]
 RANKS = {
@@ -39,6 +41,12 @@ RANKS = {
     MatchMode.EARLIEST: "r.time, r.id",
     MatchMode.LATEST: "r.time DESC, r.id",
 }
+
+
+@cache
+def oracle() -> duckdb.DuckDBPyConnection:
+    """One for all joins of a process: to open another one takes longer than what they ask."""
+    return duckdb.connect(config={"threads": 1})
 
 
 @dataclass(frozen=True)
@@ -133,15 +141,18 @@ class RandomJoin:
 
     def publish(self, side: Side, rows: list[Row], now: int) -> None:
         """Write a commit."""
-        if not rows:
-            return
-        keys = pa.array([row.key for row in rows], pa.int64())
+        if rows:
+            table = self.sliced(side, rows)
+            self._categories[side].append(table, chunk_rows=CHUNK_ROWS, wall_time=(START + now) * SECOND)
+
+    def sliced(self, side: Side, rows: list[Row], modulus: int = 1000) -> pa.Table:
+        """Rows as a slicer writes them; only what is left of keys modulo a number counts."""
+        keys = pa.array([row.key % modulus for row in rows], pa.int64())
         times = [(START + row.time) * SECOND for row in rows]
         ids = [row.id for row in rows]
         # Without keys, hashes only spread the rows of the left side over the shards.
         spread = keys if self.spec.keys or side is Side.RIGHT else pa.array(ids)
-        table = pa.table([hash_rows([spread]), times, keys, ids], schema=SCHEMA)
-        self._categories[side].append(table, chunk_rows=20, wall_time=(START + now) * SECOND)
+        return pa.table([hash_rows([spread]), times, keys, ids], schema=SCHEMA)
 
     def restart(self) -> None:
         """Go on in another process: only offset and state are left."""
@@ -204,14 +215,17 @@ class RandomJoin:
         query = f"SELECT l.id, r.id FROM l JOIN r ON {' AND '.join(conditions)}"
         if chosen and spec.match is not MatchMode.ALL:
             query += f" QUALIFY row_number() OVER (PARTITION BY l.id ORDER BY {RANKS[spec.match]}) = 1"
-        with duckdb.connect(config={"threads": 1}) as connection:
-            for name, side in (("l", Side.LEFT), ("r", Side.RIGHT)):
-                rows = self.rows[side]
-                table = {
-                    n: pa.array([getattr(r, n) for r in rows], pa.int64()) for n in ("id", "key", "time")
-                }
-                connection.register(name, pa.table(table))
-            return set(connection.execute(query).fetchall())
+        return set(self.ask(query))
+
+    def ask(self, query: str) -> list[tuple[int, int]]:
+        """DuckDB's answer; rows are in `l` and `r`."""
+        for name, side in (("l", Side.LEFT), ("r", Side.RIGHT)):
+            rows = self.rows[side]
+            table = {
+                n: pa.array([getattr(row, n) for row in rows], pa.int64()) for n in ("id", "key", "time")
+            }
+            oracle().register(name, pa.table(table))
+        return oracle().execute(query).fetchall()
 
     def check(self) -> None:
         """What must hold whatever has happened."""
