@@ -23,7 +23,7 @@ def test_generations_change_and_processes_are_killed(
     memory_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mortal, rng = Mortal(monkeypatch), random.Random(seed)
-    life = Life(memory_path, RandomJoin(seed))
+    life = Life(memory_path, RandomJoin(seed, span=120))
     kills = 0
     life.start()
     while life.publish():
