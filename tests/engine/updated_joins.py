@@ -231,15 +231,17 @@ class UpdatedJoin(RandomJoin):
         """Before each step: the last one of which rows of a side may have come out by another program."""
         found: dict[Side, list[int]] = {side: [] for side in Side}
         last, modulus = dict.fromkeys(Side, -1), self.versions[0].modulus
+        begun = {side: min(self.taken[side].values(), default=len(self.steps)) for side in Side}
         for number, (version, step) in enumerate(self.steps):
             program = self.versions[version]
             if program.modulus != modulus:
                 # Of rows that were sliced again, what is true of some is taken to be true of all.
                 last = {side: number - 1 if at >= 0 else at for side, at in last.items()}
+                begun = {side: min(at, number) for side, at in begun.items()}
                 modulus = program.modulus
             for side in Side:
                 found[side].append(last[side])
-                if step.seals and side.other not in program.spec.rescued:
+                if step.seals and side.other not in program.spec.rescued and begun[side] <= number:
                     last[side] = number
         return found
 

@@ -106,7 +106,8 @@ class Query:
             end: Any = self._offset(found.begun)
         else:
             end = self._source.latestOffset(start, None)  # type: ignore[arg-type]
-            if end == start:
+            # Like Spark, which does the first one of a checkpoint in any case.
+            if end == start and done >= 0:
                 return False
             begin_batch(self._folder, done + 1, self._clock() // 1000, json.dumps(end))
         self._run(done + 1, start, end)
@@ -135,7 +136,8 @@ class Query:
         texts = [None if cell.value is None else cell.value.hex() for cell in states]
         write_text(self._folder / "state" / str(batch + 1), json.dumps(texts))
         self._sink.commit([self._sink.write(iter(batches))], batch)
-        self._on_step(self._first + batch, Step.from_text(step))
+        if step:
+            self._on_step(self._first + batch, Step.from_text(step))
 
     def _states(self, batch: int) -> list[bytes | None]:
         if batch == 0:

@@ -108,7 +108,7 @@ def relocate(home: Path) -> None:
         checkpoint = path.parents[4]
         text = path.read_text(encoding="utf-8")
         path.write_text(re.sub(rf'"file:[^"]*/{checkpoint.name}/state/', f'"file:{checkpoint}/state/', text))
-        path.with_name(".0.crc").unlink()
+        path.with_name(".0.crc").unlink(missing_ok=True)
 
 
 def stored(connection: duckdb.DuckDBPyConnection, home: Path, name: str) -> str:

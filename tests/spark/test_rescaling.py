@@ -87,3 +87,16 @@ def test_others_may_ask_for_it_and_a_start_goes_by_its_options(spark: object, ho
         publish("r", rows(20, 50), home)
         handle.process_available()
     assert found(home) == [(n, n) for n in range(50)]
+
+
+def test_a_drained_join_goes_on_with_other_shards(spark: object, home: Home) -> None:
+    publish("l", rows(0, 30), home)
+    publish("r", rows(0, 20), home)
+    api.run(program(), home.root, spark=spark, drain=True).wait()
+    with api.run(program(), home.root, spark=spark) as handle:
+        assert list(handle.rescale(shards=5, partitions=2)) == ["out"]
+        publish("l", rows(30, 35), home)
+        publish("r", rows(30, 40), home)
+        handle.process_available()
+    api.run(program(), home.root, spark=spark, drain=True).wait()
+    assert found(home) == [*((n, -1 if 20 <= n < 30 else n) for n in range(35))]

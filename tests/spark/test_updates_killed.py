@@ -239,7 +239,8 @@ class UpdatedLife(Life):
         """The program that must be started, if an update was interrupted when it could not go back."""
         if not self.app.updating_file.exists():
             return None
-        return self._programs[dumps(loads(self.app.next_plan_file.read_bytes()))]
+        wanted = self._programs[dumps(loads(self.app.next_plan_file.read_bytes()))]
+        return None if wanted == self.ran else wanted  # all was done but to clear up
 
     def publish(self) -> bool:
         """Let rows arrive, and be sliced if the application runs; False if there are no more."""

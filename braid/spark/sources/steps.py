@@ -158,8 +158,7 @@ class StepReader(DataSourceStreamReader):
         admitted = self._admission.next(before, self._clock(), self._facts())
         if admitted is None:
             self._warm = True  # drained: what comes next is waited for
-            # A new generation does its first micro-batch all the same: whoever began it waits for that.
-            return start if before.sealed is None else before.again().to_json()
+            return start
         self._tell(admitted)
         self._limited = admitted.decision.limited
         if admitted.offset is not before:
