@@ -41,19 +41,23 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         yield Scene(cluster, trial, Losing(cluster, trial), runs)
 
 
-def test_only_what_was_lost_is_rebuilt_and_what_comes_gets_its_share(scene: Scene) -> None:
-    losing = scene.losing
-    losing.spread_at_start()
+def test_every_worker_has_shards(scene: Scene) -> None:
+    scene.losing.spread_at_start()
+    assert scene.losing.layout() == (3, 2)
+
+
+@pytest.mark.parametrize("what", ["executor", "worker"])
+def test_only_what_was_lost_is_rebuilt_and_what_comes_gets_its_share(scene: Scene, what: str) -> None:
+    cluster, losing = scene.cluster, scene.losing
+    victim = max(cluster.workers)
+    held = losing.where()[victim]
+    kill = cluster.kill_executor if what == "executor" else cluster.kill_worker
+    assert losing.lose(kill, victim).rebuilt == held
+    other = victim if victim in cluster.workers else cluster.add_worker()
+    moved = losing.spread(other).moved
+    assert moved in (1, 2)
+    assert losing.where() == {other: moved, min(cluster.workers): 3 - moved}
     assert losing.layout() == (3, 2)
-    for what in (scene.cluster.kill_executor, scene.cluster.kill_worker):
-        victim = max(scene.cluster.workers)
-        held = losing.where()[victim]
-        assert losing.lose(what, victim).rebuilt == held
-        other = victim if victim in scene.cluster.workers else scene.cluster.add_worker()
-        moved = losing.spread(other).moved
-        assert moved in (1, 2)
-        assert losing.where() == {other: moved, min(scene.cluster.workers): 3 - moved}
-        assert losing.layout() == (3, 2)
 
 
 def test_nothing_was_lost_or_doubled(scene: Scene) -> None:
