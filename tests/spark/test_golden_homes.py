@@ -41,10 +41,10 @@ def test_a_stopped_application_goes_on_and_does_everything_once(
     found = [(row["stage"], row["raw"]) for row in api.read(LETTERS, home).to_pylist()]
     lines = [line for path in golden.glob("*/*.jsonl") for line in path.read_text("utf-8").splitlines()]
     assert {raw for _, raw in found} == {line for line in lines if not USABLE.match(line)}
-    # Each line of the second half is listed once; of the first half, each stage that reads it has listed it.
+    # Each line of the second half is listed once; the first version listed it for each stage that reads it.
     rest = [line for path in golden.glob("rest/*.jsonl") for line in path.read_text("utf-8").splitlines()]
     wrong = sum(not USABLE.match(line) for line in rest)
-    assert letters > wrong > 0
+    assert letters >= wrong > 0
     assert len(found) == len(set(found)) == letters + wrong
 
 
