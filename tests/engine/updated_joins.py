@@ -113,9 +113,29 @@ class UpdatedJoin(RandomJoin):
     def decided_in(self, side: Side, row: Row) -> int:
         """The step in which the time of a row is up."""
         for number in range(self.taken[side][row.id], len(self.steps)):
-            if self._floors[side][number] > (START + row.time) * SECOND:
+            below = self._floors[side][number] > (START + row.time) * SECOND
+            if below and not (side is Side.RIGHT and self._is_held(row.id, number)):
                 return number
         raise AssertionError("the drain decides every row")
+
+    def _is_held(self, right: int, number: int) -> bool:
+        """Whether a right row is the best so far, after a step, of a left row that goes on waiting."""
+        version = self.steps[number][0]
+        mode = self.versions[version].spec.match
+        if not mode.waits:
+            return False
+        for left in self.rows[Side.LEFT]:
+            rights = self._candidates[mode].get(left.id, [])
+            taken = self.taken[Side.LEFT].get(left.id, number + 1)
+            if right not in rights or taken > number or self.decided_in(Side.LEFT, left) <= number:
+                continue
+            for begin, last, found in self._periods(left):
+                there = [one for one in found if self.taken[Side.RIGHT][one] <= number]
+                if begin <= version <= last and there[:1] == [right]:
+                    return True
+                if found:
+                    break  # a row with a match is done when the mode changes
+        return False
 
     @cached_property
     def _floors(self) -> dict[Side, list[int]]:
@@ -178,20 +198,28 @@ class UpdatedJoin(RandomJoin):
 
     def _pairs(self, row: Row) -> Iterable[Pair]:
         """The matches of a left row."""
+        for begin, _, found in self._periods(row):
+            for right in found if self.versions[begin].spec.match is MatchMode.ALL else found[:1]:
+                yield row.id, right
+            if found:
+                return  # a row with a match is done when the mode changes
+
+    def _periods(self, row: Row) -> Iterable[tuple[int, int, list[int]]]:
+        """The first and last version of each time for which a left row waits in one mode, and its matches."""
         begin, end = self.taken_by(Side.LEFT, row.id), self.decided(Side.LEFT, row)
         while begin <= end:
             mode, last = self.versions[begin].spec.match, begin
             while last < end and self._goes_on(last + 1, mode):
                 last += 1
-            found = [
-                right
-                for right in self._candidates[mode].get(row.id, [])
-                if begin <= self.judge(row.id, right) <= last
-            ]
-            for right in found if mode is MatchMode.ALL else found[:1]:
-                yield row.id, right
-            if found:
-                return  # a row with a match is done when the mode changes
+            yield (
+                begin,
+                last,
+                [
+                    right
+                    for right in self._candidates[mode].get(row.id, [])
+                    if begin <= self.judge(row.id, right) <= last
+                ],
+            )
             begin = last + 1
 
     def _goes_on(self, number: int, mode: MatchMode) -> bool:
