@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -123,7 +126,9 @@ def test_a_copy_goes_on_from_a_savepoint_of_what_runs(
     assert api.savepoints(home=home) == []
 
 
-def test_an_application_that_is_gone_goes_on_from_a_savepoint_of_before(spark: object, home: Home) -> None:
+def test_an_application_that_is_gone_goes_on_from_a_savepoint_of_before(
+    spark: object, home: Home, tmp_path: Path
+) -> None:
     begin(home)
     run(program(), home, spark)
     taken = api.savepoint("app", home, spark=spark)  # type: ignore[arg-type]
@@ -139,7 +144,13 @@ def test_an_application_that_is_gone_goes_on_from_a_savepoint_of_before(spark: o
     # Another program is an update of what ran when the savepoint was taken.
     api.drop_category("out", home)
     (home.root / "warehouse" / "out_plain").rename(home.root / "gone")
-    run(program(join="INNER"), home, spark, savepoint=taken.name, drain=True)
+    # From the command line: workers of a session that goes on remember what categories of these names had.
+    text = tmp_path / "inner.sql"
+    text.write_text(CHAIN.format(name="app", out="out", shards=2, join="INNER"))
+    command = [sys.executable, "-m", "braid.cli", "run", str(text), "--home", str(home.root)]
+    subprocess.run(
+        [*command, "--from", taken.name, "--drain", "--master", "local[2]"], check=True, timeout=150
+    )
     inner = Counter(row for row in EXPECTED if row[2] >= 0)
     assert before + found(home, "out") == inner
     assert files(home, "out_plain") == Counter(range(20, 40))
