@@ -119,10 +119,11 @@ class UpdatedJoin(RandomJoin):
         raise AssertionError("the drain decides every row")
 
     def _is_held(self, right: int, number: int) -> bool:
-        """Whether a right row is the best so far, after a step, of a left row that goes on waiting."""
+        """Whether a left row waits, after a step, for a better one than a right row that may be padded."""
         version = self.steps[number][0]
-        mode = self.versions[version].spec.match
-        if not mode.waits:
+        spec = self.versions[version].spec
+        mode = spec.match
+        if not (mode.waits and spec.type.pads(Side.RIGHT)):
             return False
         for left in self.rows[Side.LEFT]:
             rights = self._candidates[mode].get(left.id, [])
