@@ -82,7 +82,7 @@ def run(
 
     plan = program if isinstance(program, Plan) else load_plan(program)
     if savepoint is not None:
-        restore(savepoint, plan.application, home, discard=discard)
+        restore(savepoint, plan, home, discard=discard)
     application = Application(
         plan,
         Home.at(home),

@@ -6,13 +6,16 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from braid.api.programs import load_plan
 from braid.home.asking import ask
 from braid.home.control import Answer, Save
 from braid.home.paths import Home, HomeLike
 from braid.home.saved import Saved, SavedFolder, find_saved, saved_names
 from braid.plan.serialise import loads
+from braid.plan.stages.base import Plan
 from braid.spark.last_run import overrides, running_plan
 
 if TYPE_CHECKING:
@@ -103,16 +106,16 @@ def savepoints(application: str | None = None, home: HomeLike = None) -> list[Sa
     return sorted(wanted, key=lambda one: one.taken)
 
 
-def restore(name: str, application: str, home: HomeLike = None, *, discard: bool = False) -> Saved:
+def restore(name: str, program: str | Path | Plan, home: HomeLike = None, *, discard: bool = False) -> Saved:
     """Make an application, stopped, that goes on from a savepoint when it is started.
 
     Parameters
     ----------
     name, home
         The savepoint.
-    application
-        What is to begin from it: the application that it was taken of, if that is gone, or one of a name that
-        is free, which is a copy.
+    program
+        What is to begin from it: a file with a PQL program or a plan as JSON, or a plan. It is of the
+        application that the savepoint was taken of, if that is gone, or of a name that is free: a copy.
     discard
         Whether to go on where retention has removed rows of inputs that the savepoint has not read.
     """
@@ -120,7 +123,8 @@ def restore(name: str, application: str, home: HomeLike = None, *, discard: bool
 
     found = Home.existing(home)
     folder, saved = find_saved(found, name)
-    Restore(folder, saved, found.application(application)).run(discard=discard)
+    plan = program if isinstance(program, Plan) else load_plan(program)
+    Restore(folder, saved, found.application(plan.application), plan).run(discard=discard)
     return saved
 
 

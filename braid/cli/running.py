@@ -92,7 +92,7 @@ def run(
     """
     plan = api.load_plan(program)
     if savepoint is not None:
-        api.restore(savepoint, plan.application, home, discard=discard)
+        api.restore(savepoint, plan, home, discard=discard)
     _run(plan, home, assignments, master, spark, yes=yes, discard=discard, drain=drain, create=create)
 
 

@@ -56,7 +56,7 @@ def drop_application(home: Home, name: str, *, keep_data: bool = False, dry_run:
     log = home.log()
     with alone_at_upkeep(home), application.running():
         own = facts_of(application)
-        written = {} if own is None else written_by(own)
+        written = _half_restored(application) if own is None else written_by(own)
         there = [category for category in written if log.has(category) and _is_of(log.open(category), name)]
         gone = [
             category for category in there if written[category] is CategoryKind.INTERMEDIATE or not keep_data
@@ -74,6 +74,19 @@ def drop_application(home: Home, name: str, *, keep_data: bool = False, dry_run:
             for category in gone:
                 log.drop(category)
         return found
+
+
+def _half_restored(application: AppHome) -> dict[str, CategoryKind]:
+    """What an application writes that was being made of a savepoint when that was killed."""
+    log = application.home.log()
+    if not application.restoring_file.exists():
+        return {}
+    owners = {name: log.open(name).owner for name in log.categories()}
+    return {
+        name: CategoryKind.INTERMEDIATE
+        for name, owner in owners.items()
+        if owner is not None and owner.application == application.name
+    }
 
 
 def _existing(home: Home, name: str) -> AppHome:

@@ -18,7 +18,7 @@ from braid.log.records import Commit
 from braid.log.segments import SegmentEntry
 from braid.plan.physical.readers import category_readers
 from braid.plan.physical.targets import TableTarget, category_of, target_of
-from braid.plan.stages.base import Plan, Stage
+from braid.plan.stages.base import Plan
 
 SHORTEST_COMPACTED = 5 * MINUTE
 """Commits that are kept for less than this are gone before it would pay to compact them, which costs about
@@ -148,8 +148,8 @@ def written_by(app: AppFacts) -> dict[str, CategoryKind]:
     for stage in app.plan.stages:
         connector = stage.sink.kind.connector
         if connector.logged or connector.relayed:
-            own = _internal(stage)
-            found[category_of(app.name, stage)] = CategoryKind.INTERMEDIATE if own else CategoryKind.OUTPUT
+            kind = CategoryKind.INTERMEDIATE if stage.private else CategoryKind.OUTPUT
+            found[category_of(app.name, stage)] = kind
     return found
 
 
@@ -162,10 +162,6 @@ def table_folders(app: AppFacts, home: Path) -> set[Path]:
     """Folders of the warehouse tables that an application writes."""
     targets = (target_of(app.name, stage, app.options) for stage in app.plan.stages)
     return {target.folder(home) for target in targets if isinstance(target, TableTarget)}
-
-
-def _internal(stage: Stage) -> bool:
-    return stage.sink.internal or stage.sink.kind.connector.relayed
 
 
 def _rule(category: str, applications: list[AppFacts]) -> CategoryRule:

@@ -38,7 +38,9 @@ class SavedQuery(Record):
     Parameters
     ----------
     batch
-        Its last micro-batch that was done, as its checkpoint or its state numbers it; -1 if there was none.
+        Its last micro-batch that was done, of all generations; -1 if there was none.
+    first_batch
+        The first micro-batch of its generation.
     shards, partitions
         How its state was cut; None if it has none.
     commit
@@ -46,9 +48,15 @@ class SavedQuery(Record):
     """
 
     batch: int
+    first_batch: int = 0
     shards: int | None = None
     partitions: int | None = None
     commit: int | None = None
+
+    @property
+    def numbered(self) -> int:
+        """That micro-batch as the checkpoint of the generation numbers it; -1 if the generation had none."""
+        return self.batch - self.first_batch
 
 
 class Saved(Record):
@@ -102,6 +110,12 @@ class SavedFolder:
     def of(cls, home: Home, name: str) -> SavedFolder:
         """The folder of a savepoint in a home, there or not."""
         return cls(home.savepoints / check_name(name, "savepoint"))
+
+    @classmethod
+    def check_free(cls, home: Home, name: str) -> None:
+        """Raise a `BraidError` if a savepoint cannot have a name, or one has it."""
+        if cls.of(home, name).root.exists():
+            raise RunError(f"savepoint {name!r} exists", hint="choose another name, or drop it first")
 
     @classmethod
     def draft(cls, home: Home, name: str) -> SavedFolder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from braid.log.layout import (
     COMMITS,
     DATA,
     SEGMENTS,
+    TEMP_PREFIX,
     check_name,
     commit_path,
     data_path,
@@ -26,7 +28,7 @@ def link(source: Category, log: Log, name: str, last: int, owner: Owner | None =
 
     Files of the log never change, so a second name for each of them is all it takes. What retention or
     compaction does to one of the two is nothing to the other. The caller sees to it that neither is at work
-    on `source` meanwhile. The settings come last: what is killed before has made no category.
+    on `source` meanwhile. The new one gets its name last: what is killed before leaves a folder to be swept.
 
     Parameters
     ----------
@@ -47,11 +49,11 @@ def link(source: Category, log: Log, name: str, last: int, owner: Owner | None =
             where=f"category {source.name}",
             hint="try again",
         )
-    target = log.storage.within(check_name(name, "category"))
-    if target.exists(CATEGORY_FILE):
-        raise LogError(f"category {name!r} exists", where=target.root, hint="drop it first")
-    if Path(target.root).exists():
-        log.storage.remove_folder(name)
+    final = log.storage.within(check_name(name, "category"))
+    if final.exists(CATEGORY_FILE):
+        raise LogError(f"category {name!r} exists", where=final.root, hint="drop it first")
+    draft = f"{TEMP_PREFIX}{uuid.uuid4().hex}"
+    target = log.storage.within(draft)
     folders = (COMMITS, DATA, SEGMENTS)
     for folder in folders:
         target.make_folder(folder)
@@ -66,4 +68,7 @@ def link(source: Category, log: Log, name: str, last: int, owner: Owner | None =
         target.sync(folder)
     linked = replace(settings, segments=settings.live_segments, owner=owner)
     target.create(CATEGORY_FILE, linked.seal())
-    return Category(name, target, linked)
+    if Path(final.root).exists():
+        log.storage.remove_folder(name)  # whoever was to make it was killed before it was one
+    log.storage.rename_folder(draft, name)
+    return Category(name, final, linked)

@@ -231,6 +231,13 @@ class Storage:
                 full = trash
             self.filesystem.delete_dir(full)
 
+    def rename_folder(self, path: str, name: str) -> None:
+        """Give a folder on a local disk another name, durably; nothing but an empty folder may have it."""
+        full = self.full(name)
+        with naming(full, "rename"):
+            durable.replace(self.full(path), full)
+            durable.sync(self.root)
+
     def folders(self) -> list[str]:
         """Names of the folders directly below."""
         with naming(self.root, "list"):

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from braid.core.config import AppConfig
+from braid.core.errors import RunError
 from braid.core.logging import Log
 from braid.engine.savepoints import Savepoint
 from braid.home.files import write_json
@@ -19,6 +20,7 @@ from braid.plan.serialise import plan_to_json
 from braid.plan.stages.base import Plan, Stage
 from braid.plan.update.change import Change
 from braid.plan.update.rules import Way
+from braid.spark.checkpoints import read_checkpoint
 from braid.spark.last_run import ran_plan
 from braid.spark.restoring import check_restored
 from braid.spark.saving import Saving
@@ -89,12 +91,17 @@ class Beginning:
         self.home.next_plan_file.unlink(missing_ok=True)
 
     def save(self, name: str, steps: UpdateSteps) -> None:
-        """Take a savepoint of the stopped application: stages with a state hand it over, and nothing runs."""
+        """Take a savepoint of the stopped application.
+
+        Stages with a state hand it over. Others end what was under way: it may be published.
+        """
         launcher = replace(steps.launcher, cadence_file=None)
         launcher.prepare()
         for stage in self.plan.stages:
             if stage.stateful:
                 steps.take(launcher, stage, Way.CARRY)
+            elif read_checkpoint(self.home.checkpoint(stage.name)).in_flight:
+                steps.take_all(launcher, stage)
 
         @contextmanager
         def state_of(stage: Stage) -> Iterator[Savepoint | None]:
@@ -102,8 +109,14 @@ class Beginning:
             named = None if found is None else found.savepoint
             yield None if named is None else Savepoint.read(self.home.savepoints / named)
 
+        def pause(stage: Stage) -> None:
+            raise RunError(
+                f"stage {stage.name!r} has published more than its checkpoint knows of",
+                hint="start the application once, then try again",
+            )
+
         steps.on_phase("writing the savepoint")
-        Saving(self.home, self.plan).save(name, state_of)
+        Saving(self.home, self.plan, launcher.options).save(name, state_of, pause)
 
     def _keep_version(self) -> None:
         """Keep the plan among those that one can go back to; of an older home, the last one, too."""

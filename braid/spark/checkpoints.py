@@ -73,6 +73,13 @@ def read_offset(folder: Path, batch: int) -> tuple[int, str]:
     return int(json.loads(head)["batchTimestampMs"]), offset
 
 
+def write_offset(folder: Path, batch: int, offset: str) -> None:
+    """Let a micro-batch have ended with another offset: the next one goes on from there."""
+    path = folder / "offsets" / str(batch)
+    version, head, _, *rest = path.read_text().splitlines()
+    write_text(path, "\n".join([version, head, offset, *rest]))
+
+
 def copy_checkpoint(folder: Path, target: Path) -> int:
     """Copy what it takes to go on after the last micro-batch that is done; its number, -1 if there is none.
 
@@ -97,9 +104,7 @@ def _copy(folder: Path, target: Path) -> int:
     # Notes of files: also of those that a later micro-batch was to read, which is then the next one.
     files += [path for path in sorted((folder / "sources").glob("*/*")) if not path.name.startswith(".")]
     for path in files:
-        copy = target / path.relative_to(folder)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, copy)
+        write_text(target / path.relative_to(folder), path.read_text())
     return done
 
 

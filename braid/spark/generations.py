@@ -73,43 +73,53 @@ class Generations:
         return seconds
 
     @contextmanager
-    def sealed(self, stage: str, query: Supervised, *, settles: bool = False) -> Iterator[Savepoint]:
-        """Wait for a savepoint, after which the stage takes nothing in: see `Seal`."""
+    def sealed(
+        self, stage: str, query: Supervised, *, settles: bool = False, hurried: bool = False
+    ) -> Iterator[Savepoint]:
+        """Wait for a savepoint, after which the stage takes nothing in: see `Seal`, and `pause`."""
         seal = Seal(id=uuid.uuid4().hex[:12], settles=settles)
         asked = self.home.control_file(stage, "seal")
         seal.write(asked, durable=False)
         try:
-            yield self._savepoint(stage, query, seal)
+            yield self._savepoint(stage, query, seal, hurried)
         finally:
             asked.unlink(missing_ok=True)
 
-    def _savepoint(self, stage: str, query: Supervised, seal: Seal) -> Savepoint:
+    def _savepoint(self, stage: str, query: Supervised, seal: Seal, hurried: bool) -> Savepoint:
         """Wait until the savepoint is there, and its micro-batch done."""
         path = self.home.savepoints / savepoint_name(stage, seal.id)
         generation = self._generation(stage)
         while not path.exists():
-            self._pause(stage, query)
+            self.pause(stage, query, hurried=hurried)
         saved = Savepoint.read(path)
         commits = self.home.checkpoint(stage) / "commits"
         while not (commits / str(saved.batch - generation.first_batch)).exists():
-            self._pause(stage, query)
+            self.pause(stage, query, hurried=hurried)
         return saved
 
     def _begun(self, stage: str, query: Supervised) -> None:
         """Wait until a micro-batch is done: in the first one, shards are built from savepoint and log."""
         commits = self.home.checkpoint(stage) / "commits"
         while not any(commits.glob("[0-9]*")):
-            self._pause(stage, query)
+            self.pause(stage, query)
 
-    def _pause(self, stage: str, query: Supervised) -> None:
+    def pause(self, stage: str, query: Supervised, *, hurried: bool = False) -> None:
+        """Pass a little time while a stage goes on.
+
+        Raises if it cannot, or the application is stopped; with `hurried`, also if it is held up for a while,
+        such as by a full disk.
+        """
         if self.stopping.wait(_POLL_SECONDS):
             raise RunError(
-                f"the application was stopped before stage {stage!r} had begun another generation",
+                f"the application was stopped before stage {stage!r} had got that far",
                 hint="it goes on where it is when it is started again",
             )
         failure = query.failure()
         if failure is not None:
             raise explained(stage, failure)
+        trouble = query.trouble() if hurried else None
+        if trouble is not None:
+            raise RunError(f"stage {stage!r} is held up: {trouble}", hint="try again when it gets ahead")
 
     def begin(self, saved: Savepoint, wanted: Layout) -> None:
         """Write down the next generation. Nothing of the stage runs."""

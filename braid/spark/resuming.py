@@ -93,9 +93,9 @@ class Resuming:
         target, checkpoint = self._target(stage), self._checkpoint(stage)
         if isinstance(target, TableTarget):
             # A table knows commits by stage and number, and takes them in any order.
-            return self._going_on(stage, checkpoint, 0, self._published(stage, target))
+            return self._going_on(stage, checkpoint, 0, self.published(stage, target))
         start = SinkStart.read(self._control(stage))
-        published = self._published(stage, target)
+        published = self.published(stage, target)
         if start is not None and start.target == target.name:
             if checkpoint.begun < 0 and published < start.first_commit:
                 return published + 1
@@ -111,6 +111,19 @@ class Resuming:
             raise _lost(stage, checkpoint, target, published)
         return published - checkpoint.done
 
+    def last_published(self, stage: Stage) -> int:
+        """The last micro-batch that a stage has published, in all its generations; -1 if there is none.
+
+        Its checkpoint may not know of it yet. Lookup tables are not asked: what comes to them twice is as
+        good as once.
+        """
+        target, start = self._target(stage), SinkStart.read(self._control(stage))
+        if isinstance(target, TableTarget):
+            return self.published(stage, target)
+        if not isinstance(target, CategoryTarget) or start is None or start.target != target.name:
+            return -1
+        return self.published(stage, target) - start.first_commit
+
     def _going_on(self, stage: Stage, checkpoint: Checkpoint, first: int, published: int) -> int:
         """The first commit, if what was published since is what the checkpoint knows of."""
         target = self._target(stage)
@@ -125,7 +138,7 @@ class Resuming:
             )
         return first
 
-    def _published(self, stage: Stage, target: Target) -> int:
+    def published(self, stage: Stage, target: Target) -> int:
         """The last commit that a target has of a stage, or at all; -1 if there is none."""
         if isinstance(target, TableTarget):
             return last_commit(target.folder(self.home.home.root), stage.name)

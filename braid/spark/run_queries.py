@@ -116,12 +116,17 @@ class RunQueries:
 
         @contextmanager
         def state_of(stage: Stage) -> Iterator[Savepoint]:
-            with generations.sealed(stage.name, self.stages[stage.name]) as saved:
-                yield saved
-            (self.home.savepoints / saved.name).unlink(missing_ok=True)
+            with generations.sealed(stage.name, self.stages[stage.name], hurried=True) as saved:
+                try:
+                    yield saved
+                finally:
+                    (self.home.savepoints / saved.name).unlink(missing_ok=True)
+
+        def pause(stage: Stage) -> None:
+            generations.pause(stage.name, self.stages[stage.name], hurried=True)
 
         with self._changing:
-            Saving(self.home, self.plan).save(name, state_of)
+            Saving(self.home, self.plan, self.launcher.options).save(name, state_of, pause)
 
     def keep_spread(self) -> None:
         """Move state partitions that are not where they are to be; executors that have come get none yet."""

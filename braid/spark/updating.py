@@ -34,6 +34,7 @@ from braid.plan.kinds.slicer import SlicerStage
 from braid.plan.physical.layout import layout
 from braid.plan.serialise import plan_to_json
 from braid.plan.stages.base import Plan, Stage
+from braid.plan.update.change import Change
 from braid.plan.update.diff import Diff, diff
 from braid.plan.update.rules import Verdict, Way
 from braid.spark.checkpoints import read_checkpoint
@@ -110,17 +111,8 @@ class Update:
                 where=str(self.home.next_plan_file),
                 hint=f"end it first, then run this one: braid run {self.home.next_plan_file} --yes --discard",
             )
-        verdict = self.found.verdict
-        worst = [change for change in self.found.changes if change.verdict is verdict]
-        what = f"the update of application {self.home.name!r} is {verdict.value}: " + "; ".join(
-            f"{change.subject}, {change.detail}" for change in worst
-        )
-        if verdict is Verdict.REFUSED:
-            raise RunError(
-                what,
-                hint="; or ".join(dict.fromkeys(text for each in worst for text in each.rule.alternatives))
-                or "run it as an application of another name, or in another home",
-            )
+        self.check_possible()
+        verdict, what = self.found.verdict, self._what
         if verdict is Verdict.REPLAYED and not consent.replay:
             raise RunError(what, hint="`braid diff` says what that means; agree to it with --yes")
         held = {name: rows for name, rows in self.in_flight().items() if rows}
@@ -130,6 +122,27 @@ class Update:
                 f"{what}; rows in flight are decided before their time: {rows}",
                 hint="stop the inputs and drain it first (--drain), or agree to it with --discard",
             )
+
+    def check_possible(self) -> None:
+        """Raise `RunError` if it cannot be done at all."""
+        if self.found.verdict is Verdict.REFUSED:
+            alternatives = dict.fromkeys(text for each in self._worst for text in each.rule.alternatives)
+            raise RunError(
+                self._what,
+                hint="; or ".join(alternatives)
+                or "run it as an application of another name, or in another home",
+            )
+
+    @property
+    def _worst(self) -> list[Change]:
+        """What the verdict is due to."""
+        return [change for change in self.found.changes if change.verdict is self.found.verdict]
+
+    @property
+    def _what(self) -> str:
+        """The verdict, and what it is due to."""
+        words = "; ".join(f"{change.subject}, {change.detail}" for change in self._worst)
+        return f"the update of application {self.home.name!r} is {self.found.verdict.value}: {words}"
 
     def carry_out(self, steps: UpdateSteps) -> None:
         """Do all that has to be done before the new plan starts."""

@@ -15,6 +15,7 @@ from braid.api.data import publish, read
 from braid.core.errors import RunError
 from braid.home.paths import Home
 from braid.plan.stages.base import Plan
+from braid.spark.checkpoints import read_checkpoint
 from tests.home.killed import Killed, Mortal
 
 pytestmark = pytest.mark.spark
@@ -86,13 +87,17 @@ def restore_killed(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     for steps in range(0, 1000, 3):
         try:
             with mortal.within(steps):
-                api.restore("one", "copy", home)
+                api.restore("one", program("copy", "other"), home)
             break
         except Killed:
             if copy.restoring_file.exists():
                 half += 1
                 with pytest.raises(RunError, match="half restored from savepoint 'one'"):
                     api.run(program("copy", "other"), home)
+                if half % 3 == 0:
+                    # It can be dropped, with all that it has, and be begun anew.
+                    api.drop_application("copy", home)
+                    assert not [name for name in home.log().categories() if name.startswith("copy.")]
             else:
                 assert not copy.plan_file.exists()
     assert half > 5
@@ -118,6 +123,14 @@ def test_a_copy_goes_on_from_a_savepoint_of_what_runs(
     run(program("copy", "other", shards=3), home, spark, drain=True)
     assert before + found(home, "other") == EXPECTED
     assert plain + files(home, "other_plain") == Counter(ALL)
+    # A copy with another program, other tables and less of them is an update of what it begins from.
+    text = CHAIN.format(name="third", out="inner", shards=2, join="INNER")
+    inner = api.compile_text(text[: text.index("CREATE TABLE plain")]).plan
+    run(inner, home, spark, savepoint="one", drain=True)
+    assert before + found(home, "inner") == Counter(row for row in EXPECTED if row[2] >= 0) + Counter(
+        row for row in before if row[2] < 0
+    )
+    assert not files(home, "inner_plain")
     [info] = api.savepoints(home=home)
     assert (info.name, info.application) == ("one", "app")
     with pytest.raises(RunError, match="application 'copy' exists"):
@@ -134,15 +147,17 @@ def test_an_application_that_is_gone_goes_on_from_a_savepoint_of_before(
     taken = api.savepoint("app", home, spark=spark)  # type: ignore[arg-type]
     before = found(home, "out")
     with pytest.raises(RunError, match="application 'app' exists"):
-        api.restore(taken.name, "app", home)
+        api.restore(taken.name, program(), home)
     go_on(home)
     run(program(), home, spark)
     assert found(home, "out") != before
     api.drop_application("app", home, keep_data=True)
     with pytest.raises(RunError, match="category 'out' has commits after savepoint"):
-        api.restore(taken.name, "app", home)
+        api.restore(taken.name, program(), home)
     # Another program is an update of what ran when the savepoint was taken.
     api.drop_category("out", home)
+    with pytest.raises(RunError, match="table 'out_plain' has commits after savepoint"):
+        api.restore(taken.name, program(), home)
     (home.root / "warehouse" / "out_plain").rename(home.root / "gone")
     # From the command line: workers of a session that goes on remember what categories of these names had.
     text = tmp_path / "inner.sql"
@@ -156,6 +171,36 @@ def test_an_application_that_is_gone_goes_on_from_a_savepoint_of_before(
     assert files(home, "out_plain") == Counter(range(20, 40))
 
 
+def test_what_was_published_and_not_noted_is_in_a_savepoint(spark: object, home: Home) -> None:
+    """A slicer was killed between the two, and its join has read what it had published."""
+    begin(home)
+    run(program(), home, spark)
+    app = home.application("app")
+    for stage in ("first.left", "out.left", "plain"):
+        checkpoint = read_checkpoint(app.checkpoint(stage))
+        (checkpoint.folder / "commits" / str(checkpoint.done)).unlink()
+    before, plain = found(home, "out"), files(home, "out_plain")
+    api.savepoint("app", home, name="one", spark=spark)  # type: ignore[arg-type]
+    go_on(home)
+    run(program("copy", "other"), home, spark, savepoint="one", drain=True)
+    assert before + found(home, "other") == EXPECTED
+    assert plain + files(home, "other_plain") == Counter(ALL)
+
+
+def test_an_input_that_is_another_one_is_refused(spark: object, home: Home) -> None:
+    begin(home)
+    run(program(), home, spark)
+    api.savepoint("app", home, name="one", spark=spark)  # type: ignore[arg-type]
+    api.drop_application("app", home)
+    api.drop_category("l", home)
+    for what in ("'l' is gone", "'l' ends at commit -1"):
+        with pytest.raises(
+            RunError, match=f"category {what}, and savepoint 'one' has read it up to commit 0"
+        ):
+            api.restore("one", program(), home)
+        home.log().create("l", raw=True)
+
+
 def test_what_retention_has_removed_unread_is_said_and_needs_consent(spark: object, home: Home) -> None:
     begin(home)
     run(program(), home, spark)
@@ -166,6 +211,6 @@ def test_what_retention_has_removed_unread_is_said_and_needs_consent(spark: obje
     inputs = home.log().open("l")
     assert inputs.retain(2**62, inputs.latest() - 3) > 0
     with pytest.raises(RunError, match=r"removed what savepoint .* has not read yet: 16 commits of l"):
-        api.restore(taken.name, "copy", home)
+        api.restore(taken.name, program("copy", "other"), home)
     run(program("copy", "other"), home, spark, savepoint=taken.name, discard=True, drain=True)
     assert {row[0] for row in before + found(home, "other")} == {*range(20), *range(36, 40)}

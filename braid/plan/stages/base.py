@@ -214,6 +214,11 @@ class Stage(ABC):
         return None if self.sink.internal else self.name
 
     @property
+    def private(self) -> bool:
+        """Whether only the application reads the category that it writes."""
+        return self.sink.internal or self.sink.kind.connector.relayed
+
+    @property
     def hashed(self) -> bool:
         """Whether its rows have a hash, by which their blocks are cut and sorted."""
         return self.sink.shard_by is not None
