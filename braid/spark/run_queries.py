@@ -66,6 +66,7 @@ class RunQueries:
     stages: dict[str, Supervised] = field(default_factory=dict)
     relays: dict[str, Supervised] = field(default_factory=dict)
     _changing: threading.Lock = field(default_factory=threading.Lock)
+    _changes: int = 0
     _spread: frozenset[str] = frozenset()
     """Executors that there were when stateful stages were last spread over them."""
     _places: dict[str, KeepSpread] = field(default_factory=dict)
@@ -96,6 +97,7 @@ class RunQueries:
         """
         generations, found = Generations(self.home, self.log, self.stopping), {}
         with self._changing:
+            self._changes += 1
             executors = self.launcher.executors()
             for stage in self.plan.stages:
                 present = self.home.generation(stage.name) if stage.stateful else None
@@ -126,6 +128,7 @@ class RunQueries:
             generations.pause(stage.name, self.stages[stage.name], hurried=True)
 
         with self._changing:
+            self._changes += 1
             Saving(self.home, self.plan, self.launcher.options).save(name, state_of, pause)
 
     def keep_spread(self) -> None:
@@ -142,11 +145,19 @@ class RunQueries:
         """Wait until what is there has gone through all stages; raise what a query has failed with."""
         for stage in self.plan.stages:
             try:
-                # Between its savepoint and its next generation a stage takes nothing in.
-                with self._changing:
+                # Between its savepoint and its next generation a stage takes nothing in, and is done at once
+                # whatever there is. So it is asked again if there has been a change meanwhile.
+                before, now = -1, self._changed()
+                while now != before:
                     self.stages[stage.name].process_available()
+                    before, now = now, self._changed()
             except PySparkException as error:
                 raise explained(stage.name, error) from error
+
+    def _changed(self) -> int:
+        """How many changes of generations and savepoints there were; waits for the end of one."""
+        with self._changing:
+            return self._changes
 
     def work_off(self) -> bool:
         """Drain: inputs first, then stage by stage in the order of the plan. False if that was stopped."""

@@ -57,7 +57,7 @@ JOIN = """
 
 def test_what_is_there_is_waited_for_when_a_generation_has_begun(home: Home) -> None:
     """Between its savepoint and the next generation a stage takes nothing in, and would be done at once."""
-    plan, heard = api.compile_text(PROGRAM).plan, []
+    plan, asked = api.compile_text(PROGRAM).plan, []
     queries = RunQueries(
         home.application("app"),
         plan,
@@ -68,11 +68,18 @@ def test_what_is_there_is_waited_for_when_a_generation_has_begun(home: Home) -> 
         show=print,
         own=True,
     )
-    rescaling = queries._changing
-    query = SimpleNamespace(process_available=lambda: heard.append(rescaling.locked()))
+
+    def process_available() -> None:
+        assert not queries._changing.locked(), "whoever rescales would wait, while rows keep coming for ever"
+        asked.append(len(asked))
+        if len(asked) == 1:
+            queries._changes += 1  # as a rescale does that begins now
+
+    query = SimpleNamespace(process_available=process_available)
     queries.stages = dict.fromkeys((stage.name for stage in plan.stages), query)  # type: ignore[arg-type]
+    assert len(queries.stages) == 2
     queries.process_available()
-    assert heard == [True, True]
+    assert len(asked) == 3
 
 
 class Cluster:
