@@ -132,6 +132,14 @@ _begun: dict[tuple[str, int], _Begun] = {}
 """Steps begun before their turn. Nobody need ever ask for them: their operators have left the cache."""
 
 
+def forget_run(run: str) -> None:
+    """Forget what is cached of a run that is over, in a process that lives on with other queries."""
+    for kept in (_cache, _begun):
+        for other in kept.copy():
+            if other[0] == run:
+                kept.pop(other, None)
+
+
 @cache
 def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(LOOK_AHEAD, thread_name_prefix="step")

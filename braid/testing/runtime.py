@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from braid.engine.inputs import InputLog
 from braid.engine.notes import Notes
 from braid.engine.offsets import OperatorOffset
 from braid.engine.savepoints import SavedShard, Savepoint
-from braid.engine.stepper import OperatorConfig, Stepper, unpack_state
+from braid.engine.stepper import OperatorConfig, Stepper, forget_run, unpack_state
 from braid.eventtime.pacing.config import PacingConfig
 from braid.kernels.operator import OperatorSpec
 from braid.kernels.step import Step
@@ -84,6 +85,7 @@ class LocalOperator:
             uuid.uuid4().hex,
             savepoint=self.savepoint,
         )
+        weakref.finalize(self, forget_run, self._config.run)
 
     def initial(self, now: int) -> OperatorOffset:
         """Where an operator begins that has no offset yet."""

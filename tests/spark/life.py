@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from braid.core.counters import merge
 from braid.core.side import Side
 from braid.core.times import SECOND
 from braid.engine import dead_letters
-from braid.engine.stepper import OperatorConfig, Stepper
+from braid.engine.stepper import OperatorConfig, Stepper, forget_run
 from braid.home.control import Generation
 from braid.home.counted import Counted, counted_files
 from braid.home.files import write_text
@@ -82,6 +83,7 @@ class Query:
         operator = JoinOperator(join.spec, join.broadcast)
         run = uuid.uuid4().hex
         self._operator = OperatorConfig(root, INPUTS, operator, ranges, run, savepoint=begins)
+        weakref.finalize(self, forget_run, run)
         self._sink = BlockWriter(
             BlocksConfig(
                 root=root,
