@@ -167,6 +167,11 @@ class AppHome:
         return self.root / "control" / "restoring.json"
 
     @property
+    def lease_file(self) -> Path:
+        """Which process may write for the application: see `braid.home.lease`."""
+        return self.root / "control" / "lease.json"
+
+    @property
     def savepoints(self) -> Path:
         """Savepoints of stages, one file each."""
         return self.root / "savepoints"

@@ -22,6 +22,7 @@ from braid.engine.cadence import Cadences
 from braid.engine.ownership import check_inputs, check_outputs
 from braid.engine.run_upkeep import RunUpkeep
 from braid.engine.silences import Silences
+from braid.home.lease import take_lease
 from braid.home.metrics import MicroBatch
 from braid.home.paths import AppHome, Home
 from braid.home.status import RunState, Status, as_of
@@ -132,6 +133,7 @@ class Application:
         self._drained = False
 
     _beginning: Beginning
+    _lease: str
     _log: Log
     _silences: Silences
     """From the start on."""
@@ -280,6 +282,7 @@ class Application:
             self._log.warning("retention is shorter than a window", detail=text)
         self._beginning.tell(self._log, self._overridden)
         with _writing():
+            self._lease = take_lease(self.home)
             for stage in self.plan.stages:
                 for what in ("drain", "pacing", "seal"):
                     self.home.control_file(stage.name, what).unlink(missing_ok=True)
@@ -339,7 +342,7 @@ class Application:
             if not self._over:
                 self._session, self._jvm = session, Jvm.of(session)
                 cadence = None if self._cadences is None else str(self.home.cadence_file)
-                return Launcher(session, self.home, self.plan, self._options, cadence)
+                return Launcher(session, self.home, self.plan, self._options, self._lease, cadence)
         if self._own:
             close_session(session, STOP_SECONDS)
         raise RunError("the application was stopped while Spark started")

@@ -87,6 +87,8 @@ class _Common(TypedDict):
     root: str
     stage: str
     dead_letter: str
+    lease_file: str
+    lease: str
     first_commit: int
     letter_writer: str | None
     metrics: str
@@ -110,6 +112,8 @@ class Launcher:
         What to run.
     options
         The application's options.
+    lease
+        Who this process is for the application's lease.
     cadence_file
         Where sources learn how often to run; None if they are not to wait.
     built
@@ -120,6 +124,7 @@ class Launcher:
     home: AppHome
     plan: Plan
     options: AppConfig
+    lease: str
     cadence_file: str | None = None
     built: dict[str, tuple[DataFrame, SinkConfig]] = field(default_factory=dict)
 
@@ -426,6 +431,8 @@ class Launcher:
             "root": self.home.home.log_root,
             "stage": stage.name,
             "dead_letter": self.home.dead_letter,
+            "lease_file": str(self.home.lease_file),
+            "lease": self.lease,
             "first_commit": start.first_commit,
             "letter_writer": start.writer,
             "metrics": str(self.home.counts_folder),

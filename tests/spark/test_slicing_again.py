@@ -24,6 +24,7 @@ from braid.engine.inputs import InputLog
 from braid.engine.slicing_again import Outcome, Progress
 from braid.home.cadence import Cadence
 from braid.home.control import SinkStart
+from braid.home.lease import take_lease
 from braid.home.paths import Home
 from braid.log.category import Category
 from braid.plan.kinds.slicer import SlicerStage
@@ -183,7 +184,8 @@ class Slicing:
         cadence = self.home.root / "cadence.json"
         Cadence(patience=50_000, look=5_000).write(cadence)
         session = open_session(self.session)
-        launcher = Launcher(session, self.home.application("app"), plan, options, str(cadence))
+        app = self.home.application("app")
+        launcher = Launcher(session, app, plan, options, take_lease(app), str(cadence))
         launcher.prepare()
         return launcher
 

@@ -23,6 +23,7 @@ from braid.engine.savepoints import SavedShard, Savepoint
 from braid.home.buffered import write_buffered
 from braid.home.control import ReadUpTo
 from braid.home.counted import Counted
+from braid.home.lease import check_lease
 from braid.log.records import FileEntry
 from braid.log.shared import fresh
 
@@ -39,6 +40,8 @@ class SinkConfig:
         Name of the stage that writes.
     dead_letter
         Category for letters.
+    lease_file, lease
+        Where it says who may write, and who the driver is; None if nobody else can.
     first_commit
         Commit that micro-batch 0 writes: a target may hold commits of an earlier checkpoint.
     first_batch
@@ -63,6 +66,8 @@ class SinkConfig:
     dead_letter: str
     first_commit: int
     metrics: str
+    lease_file: str | None = None
+    lease: str = ""
     first_batch: int = 0
     savepoints: str | None = None
     read_file: str | None = None
@@ -135,6 +140,8 @@ class NotedWriter(DataSourceStreamArrowWriter, Generic[Config]):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Publish a micro-batch: letters, rows, metrics. A replay finds what is there and adds nothing."""
         config = self._config
+        if config.lease_file is not None:
+            check_lease(Path(config.lease_file), config.lease)
         tasks = [message for message in messages if isinstance(message, Written)]
         batch = config.first_batch + batchId
         commit = config.first_commit + batch
