@@ -4,17 +4,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: setup demo test check bench format clean
+.PHONY: setup demo serve test check bench format clean
 
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[spark,sim,dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[spark,service,postgres,sim,dev]"
 	touch $(STAMP)
 
 demo: $(STAMP)
 	@$(BIN)/python examples/search/demo.py
+
+serve: $(STAMP)
+	@$(BIN)/braid serve $(ARGS)
 
 test: $(STAMP)
 	@$(BIN)/python -m pytest

@@ -7,11 +7,18 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from braid.home.paths import Home
+from braid.home.service import Address, ServiceHome
+from tests.service.serving import until
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -38,22 +45,47 @@ def test_every_make_target_shown_exists() -> None:
         assert f"\n{target}:" in makefile
 
 
+@contextmanager
+def running(folder: Path) -> Iterator[None]:
+    """See to it that what the README starts ends."""
+    try:
+        yield
+    finally:
+        address = Address.read(ServiceHome(Home.at(folder / "braid-home")).address_file)
+        if address is not None:
+            os.kill(address.pid, signal.SIGTERM)
+
+
+def command(line: str, folder: Path) -> str:
+    """What a command of the README prints."""
+    environment = {**os.environ, "COLUMNS": "200"}
+    if line == "make serve":
+        with (folder / "serve.log").open("w") as log:
+            # As the target does, with a port that is free.
+            command = [*BRAID, "serve", "--port", "0"]
+            subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=environment)
+        until((folder / "braid-home" / "service" / "address.json").exists, "the service does not begin")
+        return ""
+    done = subprocess.run(
+        [*BRAID, *shlex.split(line)[1:]],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, f"{line}: {done.stderr}"
+    return done.stdout
+
+
 @pytest.mark.spark
 def test_every_braid_command_works(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples" / "first", tmp_path / "examples" / "first")
     output = {}
-    for line in re.findall(r"^braid .+$", README, re.MULTILINE):
-        done = subprocess.run(
-            [*BRAID, *shlex.split(line)[1:]],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=150,
-            env={**os.environ, "COLUMNS": "200"},
-            check=False,
-        )
-        assert done.returncode == 0, f"{line}: {done.stderr}"
-        output[line] = done.stdout
+    with running(tmp_path):
+        for line in re.findall(r"^(?:braid .+|make serve)", README, re.MULTILINE):
+            output[line] = command(line, tmp_path)
     rows = [json.loads(line) for line in output["braid cat result"].splitlines()]
     found = sorted(
         (row["key"], row["dim_two"], row["dim_three"], row["metric"]) for row in rows if row["dim_two"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -17,9 +17,11 @@ from braid.cli.consoles import print_table
 from braid.cli.data import HomeOption
 from braid.cli.figures import behind_words, dead_words, lag_words, rate_words, speed_words
 from braid.cli.interrupts import Interrupted, interruptible
+from braid.cli.landed import roll_back, show_versions
 from braid.cli.monitor import Monitor
+from braid.cli.remote import ServerOption, service_of
 from braid.core.errors import ConfigError
-from braid.home.status import InputStatus, StageStatus
+from braid.home.status import InputStatus, StageStatus, Status
 
 
 def register(app: typer.Typer) -> None:
@@ -38,6 +40,9 @@ YesOption = Annotated[
 DiscardOption = Annotated[
     bool,
     typer.Option("--discard", help="Agree that such an update decides rows in flight before their time."),
+]
+RemoveOption = Annotated[
+    bool, typer.Option("--remove", help="Agree that tables or joins of what runs are left out.")
 ]
 SetOption = Annotated[
     list[str] | None,
@@ -97,7 +102,9 @@ def run(
 
 
 def rollback(
-    application: Annotated[str, typer.Argument(help="An application that is stopped.", show_default=False)],
+    application: Annotated[
+        str, typer.Argument(help="An application that is stopped, or deployed.", show_default=False)
+    ],
     version: Annotated[
         int | None, typer.Argument(help="See `braid versions`.", show_default="the one before the last")
     ] = None,
@@ -108,11 +115,25 @@ def rollback(
     spark: SparkOption = None,
     yes: YesOption = False,
     discard: DiscardOption = False,
+    remove: RemoveOption = False,
+    server: ServerOption = None,
 ) -> None:
     """Run an earlier version of an application, in the foreground, as `braid run` does.
 
-    That is an update like any other: rows in flight go on as the earlier program says.
+    That is an update like any other: rows in flight go on as the earlier program says. A deployed application
+    is left to the service: it has the options that the version was deployed with.
     """
+    client = service_of(application, home, server)
+    if client is not None:
+        with client:
+            if drain or assignments or master or spark:
+                raise ConfigError(
+                    f"application {application!r} is deployed: --drain, --set, --master and --spark "
+                    "do not go with that",
+                    hint="leave them out, or deploy it with other options: braid deploy --set",
+                )
+            roll_back(client, application, version, yes=yes, discard=discard, remove=remove)
+        return
     plan = api.version_plan(application, version, home)
     _run(plan, home, assignments, master, spark, yes=yes, discard=discard, drain=drain)
 
@@ -120,8 +141,14 @@ def rollback(
 def versions(
     application: Annotated[str, typer.Argument(help="An application.", show_default=False)],
     home: HomeOption = None,
+    server: ServerOption = None,
 ) -> None:
-    """List the programs that an application has run, and what each has changed."""
+    """List the programs that an application has run, or that were deployed, and what each has changed."""
+    client = service_of(application, home, server)
+    if client is not None:
+        with client:
+            show_versions(client, application)
+        return
     table = Table("version", "started", "update", "changes")
     for one in api.versions(application, home):
         started = datetime.fromtimestamp(one.started, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
@@ -197,6 +224,11 @@ def status(
     if as_json:
         typer.echo(json.dumps([value.model_dump(mode="json") for value in found], indent=2))
         return
+    print_status(found)
+
+
+def print_status(found: Sequence[Status]) -> None:
+    """Print what applications are doing, a line for each stage."""
     table = Table(
         "application",
         "state",

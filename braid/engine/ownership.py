@@ -57,6 +57,13 @@ def place_of(home: Home, target: Target) -> Place:
     return Place("category", target.name)
 
 
+def places(home: Home, plan: Plan) -> list[tuple[str, str]]:
+    """What a plan writes: kinds in words, and names."""
+    options = parse_options(dict(plan.options))
+    found = [place_of(home, target_of(plan.application, stage, options)) for stage in plan.stages]
+    return [(place.what, place.name) for place in found]
+
+
 def claim(home: Home, target: Target, owner: Owner) -> None:
     """Write an owner down for a folder; a category is claimed where it is made."""
     place = place_of(home, target)

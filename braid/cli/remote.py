@@ -1,0 +1,66 @@
+"""How commands reach the service: that of the home, or the one they are told."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from braid.core.errors import ConfigError
+from braid.home.paths import Home
+
+if TYPE_CHECKING:
+    from braid.client.http import Client
+
+ServerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        help="Address of the service, with a token in $BRAID_TOKEN; by default that of the home.",
+        envvar="BRAID_SERVER",
+        show_default=False,
+    ),
+]
+
+
+def found_service(home: Path | None, server: str | None) -> Client | None:
+    """The service, if there is one."""
+    from braid.client.http import service_of
+
+    return service_of(home, server)
+
+
+def service(home: Path | None, server: str | None) -> Client:
+    """The service; `ConfigError` if there is none."""
+    found = found_service(home, server)
+    if found is None:
+        raise ConfigError(
+            "no service is running for this home",
+            where=str(Home.at(home).root),
+            hint="start one with `braid serve`, or name another with --server",
+        )
+    return found
+
+
+def service_of(application: str, home: Path | None, server: str | None) -> Client | None:
+    """The service, if an application is deployed to it."""
+    from braid.client.http import AnswerError
+
+    client = found_service(home, server)
+    if client is None:
+        return None
+    try:
+        client.application(application)
+    except AnswerError as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        return None
+    return client
+
+
+def when(at: float | None) -> str:
+    """A moment in words."""
+    return "" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

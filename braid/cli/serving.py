@@ -1,0 +1,126 @@
+"""Commands about the service itself: serve, tokens, audit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from braid.cli.consoles import print_table
+from braid.cli.data import HomeOption
+from braid.cli.remote import ServerOption, service, when
+from braid.client.models import NewToken, Role
+from braid.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from braid.service.state import ServiceState
+
+_EXTRA = "install it with `pip install 'braid-streams[service]'`"
+tokens = typer.Typer(help="Tokens of the service: list, make and drop them.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command()(serve)
+    app.command()(audit)
+    tokens.command("list")(list_tokens)
+    tokens.command("make")(make_token)
+    tokens.command("drop")(drop_token)
+    app.add_typer(tokens, name="tokens")
+
+
+def serve(
+    home: HomeOption = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
+    port: Annotated[int | None, typer.Option(help="Port; 0 takes a free one.", show_default="7077")] = None,
+    registry: Annotated[
+        str | None,
+        typer.Option(help="URL of the registry's database.", show_default="SQLite in the home"),
+    ] = None,
+    review: Annotated[
+        str | None,
+        typer.Option(help="none, or required: somebody else must approve a version.", show_default="none"),
+    ] = None,
+    master: Annotated[str | None, typer.Option(help="Where Spark runs.", show_default="local[*]")] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="File with settings.", show_default="braid.toml, if it is there"),
+    ] = None,
+) -> None:
+    """Run the service: programs are deployed to it, and it sees to it that they run.
+
+    What is not given comes from `BRAID_*` variables, then from the file, then is as usual. Applications go on
+    when it ends, and the next one finds them.
+    """
+    try:
+        from braid.service.main import serve as run
+        from braid.service.settings import read_settings
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"the service needs the package {error.name!r}", hint=_EXTRA) from None
+    flags = {
+        "home": home,
+        "host": host,
+        "port": port,
+        "registry": registry,
+        "review": review,
+        "master": master,
+    }
+    run(read_settings(config, **flags), _say_ready)
+
+
+def _say_ready(state: ServiceState, url: str) -> None:
+    typer.echo(f"serving {state.home.root} at {url}")
+    typer.echo(f"the token is in {state.folder.token_file}; commands on this machine find it by themselves")
+
+
+def list_tokens(home: HomeOption = None, server: ServerOption = None) -> None:
+    """List tokens; their secrets are not kept."""
+    table = Table("id", "name", "role", "sees rows", "expires", "last used")
+    with service(home, server) as client:
+        for one in client.tokens():
+            rows = "yes" if one.rows else ""
+            table.add_row(one.id, one.name, one.role, rows, when(one.expires) or "never", when(one.used))
+    print_table(table)
+
+
+def make_token(
+    name: Annotated[str, typer.Argument(help="Whose it is.", show_default=False)],
+    role: Annotated[
+        Role, typer.Option(help="What it may do; each role may do what those before it may.")
+    ] = Role.VIEWER,
+    rows: Annotated[bool, typer.Option("--rows", help="It may see rows.")] = False,
+    days: Annotated[float, typer.Option(help="After which it expires; 0 is never.")] = 90,
+    home: HomeOption = None,
+    server: ServerOption = None,
+) -> None:
+    """Make a token, and print it: this is the only time that it is shown."""
+    with service(home, server) as client:
+        made = client.make_token(NewToken(name=name, role=role, rows=rows, days=days or None))
+    typer.echo(made.secret)
+
+
+def drop_token(
+    number: Annotated[str, typer.Argument(metavar="ID", help="See `braid tokens list`.", show_default=False)],
+    home: HomeOption = None,
+    server: ServerOption = None,
+) -> None:
+    """Let a token be valid no more."""
+    with service(home, server) as client:
+        dropped = client.drop_token(number)
+    typer.echo(f"dropped token {dropped.id} of {dropped.name}")
+
+
+def audit(
+    limit: Annotated[int, typer.Option(help="How many changes.")] = 100,
+    home: HomeOption = None,
+    server: ServerOption = None,
+) -> None:
+    """Show who has changed what, newest first."""
+    table = Table("at", "who", "from", "what", "on", "before", "after")
+    with service(home, server) as client:
+        for one in client.audit(limit):
+            before, after = ("" if value is None else str(value) for value in (one.before, one.after))
+            table.add_row(when(one.at), one.who, one.source, one.action, one.target, before, after)
+    print_table(table)

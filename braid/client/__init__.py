@@ -1,0 +1,1 @@
+"""Client of the service: what it says and is told (`models`), and how to reach it (`http`)."""

@@ -1,0 +1,226 @@
+"""A typed client of the service's HTTP API."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Self, TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from braid.client.models import (
+    ApplicationInfo,
+    Approval,
+    AuditInfo,
+    Deleted,
+    Deploy,
+    EventInfo,
+    LogLines,
+    NewToken,
+    PlanInfo,
+    Problem,
+    Program,
+    Rollback,
+    Service,
+    TokenInfo,
+    VersionInfo,
+)
+from braid.core.errors import BraidError, ConfigError
+from braid.home.paths import Home, HomeLike
+from braid.home.service import Address, ServiceHome
+
+SERVER, TOKEN = "BRAID_SERVER", "BRAID_TOKEN"
+_PREFIX = "/api/v1"
+_SECONDS = 60.0
+M = TypeVar("M", bound=BaseModel)
+
+
+class AnswerError(BraidError):
+    """The service has refused what it was asked, or cannot be reached."""
+
+    def __init__(self, status: int | None, problem: Problem) -> None:
+        super().__init__(problem.what, where=problem.where, hint=problem.hint)
+        self.status = status
+
+
+def service_of(home: HomeLike = None, server: str | None = None, token: str | None = None) -> Client | None:
+    """The service at an address, or that of a home of this machine; None if there is none.
+
+    Parameters
+    ----------
+    home
+        A home; the address and the token of its service are files in it that only their owner can read.
+    server, token
+        An address, and a token for it; `$BRAID_SERVER` and `$BRAID_TOKEN` by default.
+    """
+    server, token = server or os.environ.get(SERVER), token or os.environ.get(TOKEN)
+    folder = ServiceHome(Home.at(home))
+    if server is None:
+        try:
+            known = Address.read(folder.address_file)
+        except PermissionError:
+            known = None
+        if known is None or not _is_alive(known.pid):
+            return None
+        server = known.url
+        token = token or folder.token_file.read_text().strip()
+    if token is None:
+        raise ConfigError(f"there is no token for {server}", hint=f"set ${TOKEN}")
+    return Client(server, token)
+
+
+class Client:
+    """Asks a service.
+
+    Parameters
+    ----------
+    url, token
+        Its address, and who asks.
+    """
+
+    def __init__(self, url: str, token: str) -> None:
+        self.url = url
+        self._http = httpx.Client(
+            base_url=url.rstrip("/") + _PREFIX,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=_SECONDS,
+            trust_env=False,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def service(self) -> Service:
+        """What the service is."""
+        return self._one(Service, "GET", "/service")
+
+    def plan(self, program: Program) -> PlanInfo:
+        """What deploying a program would do."""
+        return self._one(PlanInfo, "POST", "/plans", program)
+
+    def deploy(self, asked: Deploy) -> VersionInfo:
+        """Land a program."""
+        return self._one(VersionInfo, "POST", "/deployments", asked)
+
+    def applications(self) -> list[ApplicationInfo]:
+        """All applications."""
+        return self._many(ApplicationInfo, "/applications")
+
+    def application(self, name: str) -> ApplicationInfo:
+        """An application."""
+        return self._one(ApplicationInfo, "GET", f"/applications/{name}")
+
+    def versions(self, name: str) -> list[VersionInfo]:
+        """The versions of an application."""
+        return self._many(VersionInfo, f"/applications/{name}/versions")
+
+    def version(self, name: str, number: int) -> VersionInfo:
+        """A version, with its program."""
+        return self._one(VersionInfo, "GET", f"/applications/{name}/versions/{number}")
+
+    def want(self, name: str, action: str) -> ApplicationInfo:
+        """Have an application do `start`, `stop` or `restart`."""
+        return self._one(ApplicationInfo, "POST", f"/applications/{name}/{action}")
+
+    def rollback(self, name: str, asked: Rollback) -> VersionInfo:
+        """Go back to an earlier version."""
+        return self._one(VersionInfo, "POST", f"/applications/{name}/rollback", asked)
+
+    def approve(self, name: str, number: int, hash_: str) -> VersionInfo:
+        """Approve a version."""
+        asked = Approval(hash=hash_)
+        return self._one(VersionInfo, "POST", f"/applications/{name}/versions/{number}/approve", asked)
+
+    def delete(self, name: str, *, keep_data: bool = False, dry_run: bool = False) -> Deleted:
+        """Delete an application."""
+        params = {"keep_data": keep_data, "dry_run": dry_run}
+        return self._one(Deleted, "DELETE", f"/applications/{name}", params=params)
+
+    def logs(self, name: str, after: int | None = None, lines: int = 200) -> LogLines:
+        """Lines of an application's log."""
+        params = {"lines": lines} | ({} if after is None else {"after": after})
+        return self._one(LogLines, "GET", f"/applications/{name}/logs", params=params)
+
+    def events(self, application: str | None = None, after: int = 0, limit: int = 100) -> list[EventInfo]:
+        """What has happened."""
+        params = {"after": after, "limit": limit} | (
+            {} if application is None else {"application": application}
+        )
+        return self._many(EventInfo, "/events", params)
+
+    def audit(self, limit: int = 100) -> list[AuditInfo]:
+        """Who has changed what."""
+        return self._many(AuditInfo, "/audit", {"limit": limit})
+
+    def tokens(self) -> list[TokenInfo]:
+        """All tokens."""
+        return self._many(TokenInfo, "/tokens")
+
+    def make_token(self, asked: NewToken) -> TokenInfo:
+        """Make a token."""
+        return self._one(TokenInfo, "POST", "/tokens", asked)
+
+    def drop_token(self, number: str) -> TokenInfo:
+        """Let a token be valid no more."""
+        return self._one(TokenInfo, "DELETE", f"/tokens/{number}")
+
+    # -- HTTP -------------------------------------------------------------------------------------
+
+    def _one(
+        self,
+        model: type[M],
+        method: str,
+        path: str,
+        asked: BaseModel | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> M:
+        return self._read(model, self._ask(method, path, asked, params))
+
+    def _many(self, model: type[M], path: str, params: Mapping[str, Any] | None = None) -> list[M]:
+        return [self._read(model, one) for one in self._ask("GET", path, None, params)]
+
+    def _ask(self, method: str, path: str, asked: BaseModel | None, params: Mapping[str, Any] | None) -> Any:
+        body = None if asked is None else asked.model_dump(mode="json")
+        try:
+            answer = self._http.request(method, path, json=body, params=params)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise AnswerError(
+                None,
+                Problem(
+                    what=f"the service does not answer: {error or type(error).__name__}",
+                    where=self.url,
+                    hint="is it running (`braid serve`), and is the address right?",
+                ),
+            ) from None
+        try:
+            value = answer.json()
+        except ValueError:
+            value = None
+        if answer.is_error:
+            try:
+                problem = Problem.model_validate(value)
+            except ValidationError:
+                problem = Problem(what=f"the service answers {answer.status_code}", where=self.url)
+            raise AnswerError(answer.status_code, problem)
+        return value
+
+    def _read(self, model: type[M], value: Any) -> M:
+        try:
+            return model.model_validate(value)
+        except ValidationError as error:
+            what = f"the service says what this version does not understand: {error.errors()[0]['msg']}"
+            raise AnswerError(None, Problem(what=what, where=self.url)) from None
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

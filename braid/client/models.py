@@ -1,0 +1,294 @@
+"""What goes over HTTP, in both directions."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Told(BaseModel):
+    """What the service says; names that this version does not know are left out."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Asked(BaseModel):
+    """What the service is asked; names that it does not know are an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Problem(Told):
+    """What is wrong, where, and what to do."""
+
+    what: str = Field(examples=["there is no application 'clicks'"])
+    where: str | None = None
+    hint: str | None = Field(None, examples=["applications: search_app"])
+
+
+class Role(StrEnum):
+    """What somebody may do; each may do what those before it may."""
+
+    VIEWER = "viewer"
+    EDITOR = "editor"
+    APPROVER = "approver"
+    ADMIN = "admin"
+
+    def may(self, needed: Role) -> bool:
+        """Whether it includes another role."""
+        order = list(Role)
+        return order.index(self) >= order.index(needed)
+
+
+class Desired(StrEnum):
+    """What an application should be doing."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    DELETED = "deleted"
+    """It is being deleted, which is not over."""
+
+
+class VersionState(StrEnum):
+    """What has become of a version."""
+
+    WAITING = "waiting"
+    """For somebody other than its author to approve it."""
+    ACCEPTED = "accepted"
+    VOID = "void"
+    """The program, or what runs, has changed before it was approved."""
+
+
+class Service(Told):
+    """The service itself."""
+
+    version: str
+    home: str
+    started: float
+    applications: int
+    review: str
+    registry: str
+
+
+class ChangeInfo(Told):
+    """A change of an update."""
+
+    subject: str
+    kind: str
+    detail: str
+    verdict: str
+    reason: str
+    alternatives: list[str] = Field(default_factory=list)
+
+
+class Program(Asked):
+    """A program, and options that override its own."""
+
+    program: str = Field(examples=["CREATE APPLICATION search_app; ..."])
+    options: dict[str, str] = Field(default_factory=dict)
+
+
+class PlanInfo(Told):
+    """What deploying a program would do.
+
+    Parameters
+    ----------
+    application, new
+        Which application, and whether there is none of this name.
+    verdict, changes
+        Of the update from what runs; None for a new application.
+    warnings
+        What the compiler says.
+    in_flight
+        Rows that stages hold and that would be decided before their time.
+    removes
+        Tables and joins of what runs that the program leaves out.
+    stages
+        What will run.
+    hash
+        Of the program, its options, and what runs: another one is another plan.
+    """
+
+    application: str
+    new: bool
+    verdict: str | None = None
+    changes: list[ChangeInfo] = Field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list)
+    in_flight: dict[str, int] = Field(default_factory=dict)
+    removes: list[str] = Field(default_factory=list)
+    stages: list[str] = Field(default_factory=list)
+    hash: str
+
+
+class Deploy(Program):
+    """Land a program.
+
+    Parameters
+    ----------
+    hash
+        Of the plan that was shown; it is refused if the plan is another one by now.
+    replay, discard, remove
+        What was agreed to: that inputs are replayed, that rows in flight are decided before their time, that
+        tables or joins are removed.
+    create
+        Whether inputs that are not there are made, empty.
+    """
+
+    hash: str | None = None
+    replay: bool = False
+    discard: bool = False
+    remove: bool = False
+    create: bool = False
+
+
+class Rollback(Asked):
+    """Go back to an earlier version; by default to the one before the last."""
+
+    version: int | None = None
+    replay: bool = False
+    discard: bool = False
+    remove: bool = False
+
+
+class Approval(Asked):
+    """Approve a version."""
+
+    hash: str
+
+
+class VersionInfo(Told):
+    """A version of an application."""
+
+    number: int
+    state: VersionState
+    author: str
+    created: float
+    hash: str
+    verdict: str | None = None
+    changes: list[str] = Field(default_factory=list)
+    approved_by: str | None = None
+    options: dict[str, str] = Field(default_factory=dict)
+    program: str | None = None
+
+
+class ApplicationInfo(Told):
+    """An application, what it should be doing, and what it is doing.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    desired, version
+        What it should be doing, and which version of it.
+    state, running_version
+        What it is doing.
+    waiting
+        The version that waits for approval, if any.
+    pid, started
+        Its driver.
+    restarts
+        Starts within the last half hour that were not asked for.
+    next_start
+        When it will be started again, if it has failed.
+    error
+        What it has failed with last, if it is not running.
+    status
+        Metrics of its stages, as `braid status --json` tells them.
+    """
+
+    name: str
+    desired: Desired
+    version: int | None
+    state: str
+    running_version: int | None = None
+    waiting: int | None = None
+    pid: int | None = None
+    started: float | None = None
+    restarts: int = 0
+    next_start: float | None = None
+    error: str | None = None
+    status: dict[str, Any] | None = None
+
+
+class EventInfo(Told):
+    """Something that happened."""
+
+    id: int
+    at: float
+    application: str | None
+    kind: str
+    text: str
+    data: dict[str, Any] = Field(default_factory=dict)
+
+
+class AuditInfo(Told):
+    """Something that somebody has changed."""
+
+    id: int
+    at: float
+    who: str
+    source: str
+    action: str
+    target: str
+    before: Any = None
+    after: Any = None
+
+
+class NewToken(Asked):
+    """A token to be made."""
+
+    name: str = Field(min_length=1, max_length=200)
+    role: Role = Role.VIEWER
+    rows: bool = Field(False, description="Whether it may see rows.")
+    days: float | None = Field(90, gt=0, le=3660, description="After which it expires; null is never.")
+
+
+class TokenInfo(Told):
+    """A token; the secret itself is told once, when it is made."""
+
+    id: str
+    name: str
+    role: Role
+    rows: bool
+    created: float
+    expires: float | None
+    used: float | None = None
+    secret: str | None = None
+
+
+class LogLines(Told):
+    """Lines of a log, and where to go on reading."""
+
+    lines: list[str]
+    next: int
+
+
+class Deleted(Told):
+    """What an application had, and what went with it."""
+
+    removed: list[str] = Field(default_factory=list)
+    kept: list[str] = Field(default_factory=list)
+
+
+class Records(Asked):
+    """Records to publish."""
+
+    records: list[dict[str, Any]] = Field(max_length=10_000)
+
+
+class Rows(Told):
+    """Rows of a category."""
+
+    rows: list[dict[str, Any]]
+
+
+class CategoryTold(Told):
+    """A category of the log."""
+
+    name: str
+    owner: str | None
+    commits: int
+    rows: int
+    bytes: int

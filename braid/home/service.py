@@ -1,0 +1,209 @@
+"""What the service of a home keeps in it, for itself, its drivers, and clients on this machine.
+
+service/address.json          where it listens, while it runs            (only its owner may read it)
+service/token                 a token for its owner                      (only its owner may read it)
+service/serve.lock            held by the process that serves
+service/registry.db           the registry, unless it is in PostgreSQL
+service/drivers/<application>/
+    job.json                  what its driver is to run: written by the service before it starts one
+    driver.json               who runs it, and how that went: written by the driver
+    output.log                what the driver has printed
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from braid.home.paths import Home
+from braid.home.records import Record
+from braid.log.layout import check_name
+
+
+class Address(Record):
+    """Where a service listens.
+
+    Parameters
+    ----------
+    url
+        Of its HTTP API.
+    pid
+        Its process.
+    """
+
+    url: str
+    pid: int
+
+
+class Job(Record):
+    """What a driver is to run.
+
+    Parameters
+    ----------
+    id
+        Of this start: a driver that finds another one here has been replaced.
+    version
+        Of the application, as the service counts.
+    plan, options
+        What to run.
+    replay, discard
+        What an update may do.
+    create
+        Whether inputs that are not there are made, empty.
+    master, settings
+        Where Spark runs, and further settings of it.
+    asked
+        When it was written, in seconds since the epoch.
+    """
+
+    id: str
+    version: int
+    plan: dict[str, Any]
+    options: dict[str, str] = Field(default_factory=dict)
+    replay: bool = False
+    discard: bool = False
+    create: bool = False
+    master: str | None = None
+    settings: dict[str, str] = Field(default_factory=dict)
+    asked: float
+
+
+class DriverState(StrEnum):
+    """Where a driver is in its life."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    ENDED = "ended"
+    FAILED = "failed"
+
+    @property
+    def active(self) -> bool:
+        """Whether a process should be there."""
+        return self in (DriverState.STARTING, DriverState.RUNNING)
+
+
+class Domain(StrEnum):
+    """Whose fault a failure is."""
+
+    USER = "user"
+    """The program's, which fails again whoever starts it."""
+    OUTSIDE = "outside"
+    """That of something else, such as a disk, which may pass."""
+    OURS = "ours"
+    """That of a bug."""
+
+
+class Driver(Record):
+    """Who runs an application, and how that went.
+
+    Parameters
+    ----------
+    job, version
+        What it runs.
+    pid, began
+        Its process: see `braid.core.processes`.
+    started
+        When the application ran; None before.
+    beat
+        When it last said that it is alive.
+    state, phase
+        Where it is; and, while it starts, what it is doing.
+    error, domain
+        What it has failed with, and whose fault that is.
+    """
+
+    job: str
+    version: int
+    pid: int
+    began: str
+    started: float | None = None
+    beat: float
+    state: DriverState = DriverState.STARTING
+    phase: str | None = None
+    error: str | None = None
+    domain: Domain | None = None
+
+
+@dataclass(frozen=True)
+class ServiceHome:
+    """The folder of the service in a home."""
+
+    home: Home
+
+    @property
+    def root(self) -> Path:
+        """The folder itself."""
+        return self.home.root / "service"
+
+    @property
+    def address_file(self) -> Path:
+        """Where it listens."""
+        return self.root / "address.json"
+
+    @property
+    def token_file(self) -> Path:
+        """A token for its owner."""
+        return self.root / "token"
+
+    @property
+    def lock_file(self) -> Path:
+        """Held by the process that serves."""
+        return self.root / "serve.lock"
+
+    @property
+    def registry_file(self) -> Path:
+        """The registry, if it is SQLite's."""
+        return self.root / "registry.db"
+
+    def driver(self, application: str) -> DriverHome:
+        """The folder of the driver of an application."""
+        return DriverHome(self.root / "drivers" / check_name(application, "application"))
+
+    def drivers(self) -> list[str]:
+        """Applications that have ever had a driver, by name."""
+        folder = self.root / "drivers"
+        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
+    def make(self) -> None:
+        """Make the folder, so that only its owner can look into it."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        self.root.chmod(0o700)
+
+
+@dataclass(frozen=True)
+class DriverHome:
+    """The folder of a driver."""
+
+    root: Path
+
+    @property
+    def job_file(self) -> Path:
+        """What it is to run."""
+        return self.root / "job.json"
+
+    @property
+    def driver_file(self) -> Path:
+        """Who runs it."""
+        return self.root / "driver.json"
+
+    @property
+    def output_file(self) -> Path:
+        """What it has printed."""
+        return self.root / "output.log"
+
+
+def write_secret(path: Path, text: str) -> None:
+    """Write a file that only its owner may read, whole or not at all."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)

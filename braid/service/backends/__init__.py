@@ -1,0 +1,1 @@
+"""Where drivers run."""

@@ -1,0 +1,1 @@
+"""Decisions of the loops: pure functions of records and a clock that is passed in."""

@@ -1,0 +1,1 @@
+"""HTTP endpoints, a file for each resource. No logic is in them."""

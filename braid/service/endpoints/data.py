@@ -1,0 +1,40 @@
+"""Categories: list them, publish records, look at rows."""
+
+from __future__ import annotations
+
+import json
+
+from fastapi import APIRouter, Query
+
+from braid import api
+from braid.client.models import CategoryTold, Records, Rows
+from braid.core.json_rows import json_rows
+from braid.service.state import Editor, State, Viewer
+
+router = APIRouter(tags=["data"])
+
+
+@router.get("/categories")
+def categories(state: State, who: Viewer) -> list[CategoryTold]:
+    """What is in the log."""
+    return [
+        CategoryTold(name=one.name, owner=one.owner, commits=one.commits, rows=one.rows, bytes=one.bytes)
+        for one in api.categories(state.home)
+    ]
+
+
+@router.get("/categories/{name}/rows")
+def rows(
+    state: State, who: Viewer, name: str, last: int = Query(20, ge=1, le=1000, description="How many rows.")
+) -> Rows:
+    """The last rows of a category, for those who may see rows."""
+    who.need_rows()
+    batches = api.read_batches(name, state.home, last=last)
+    return Rows(rows=[json.loads(str(line)) for batch in batches for line in json_rows(batch)])
+
+
+@router.post("/categories/{name}/records", status_code=201)
+def publish(state: State, who: Editor, name: str, asked: Records) -> dict[str, int]:
+    """Append records to a category."""
+    api.publish(name, asked.records, state.home)
+    return {"published": len(asked.records)}

@@ -1,0 +1,156 @@
+"""The plan of a deploy: what a program would do to what runs, and what is checked before it lands."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from braid import api
+from braid.client.models import ChangeInfo, Deploy, PlanInfo
+from braid.core.config import AppConfig, parse_options
+from braid.engine.ownership import check_inputs, check_outputs
+from braid.home.paths import AppHome, Home
+from braid.plan.serialise import plan_to_json
+from braid.plan.stages.base import Plan
+from braid.service.errors import ConflictError, ServiceError
+
+_REMOVALS = ("join.removed", "table.removed")
+"""Kinds of changes that must be made on purpose."""
+
+
+@dataclass(frozen=True)
+class Base:
+    """The version that has landed last, which may not run yet."""
+
+    number: int
+    plan: Plan
+
+
+Landed = Callable[[str], Base | None]
+"""Tells what has landed of an application, by its name."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A program that could land.
+
+    Parameters
+    ----------
+    plan
+        What would run.
+    options
+        That override the program's.
+    info
+        What that would do.
+    base
+        The number of the version that it was compared with.
+    """
+
+    plan: Plan
+    options: dict[str, str]
+    info: PlanInfo
+    base: int | None
+
+    def check(self, asked: Deploy) -> None:
+        """Raise unless it may land, and somebody has agreed to all that it does."""
+        info = self.info
+        if info.verdict == api.Verdict.REFUSED.value:
+            refused = [one for one in info.changes if one.verdict == info.verdict]
+            alternatives = dict.fromkeys(text for one in refused for text in one.alternatives)
+            raise ServiceError(
+                f"the update of {info.application!r} is refused: "
+                + "; ".join(f"{one.subject}, {one.detail}" for one in refused),
+                hint="; or ".join(alternatives) or "deploy it as an application of another name",
+            )
+        if asked.hash is not None and asked.hash != info.hash:
+            raise ConflictError(
+                f"the plan for {info.application!r} has changed since it was made",
+                hint="the program, its options, or what runs is not what it was: plan it again",
+            )
+        if info.removes and not asked.remove:
+            raise ConflictError(
+                f"the program leaves out what runs: {', '.join(info.removes)}",
+                hint="if that is on purpose, agree to it (--remove)",
+            )
+        if info.verdict == api.Verdict.REPLAYED.value and not asked.replay:
+            raise ConflictError(
+                f"the update of {info.application!r} replays inputs",
+                hint="agree to it (--yes), or stop the inputs and drain it first",
+            )
+        if info.in_flight and not asked.discard:
+            rows = ", ".join(f"{name} {count:,}" for name, count in info.in_flight.items())
+            raise ConflictError(
+                f"rows in flight would be decided before their time: {rows}",
+                hint="agree to it (--discard), or stop the inputs and drain it first",
+            )
+
+
+def plan_program(
+    home: Home, program: str, options: dict[str, str], landed: Landed, *, create: bool = False
+) -> Planned:
+    """Compile a program and compare it with what runs; raises what is wrong with it."""
+    compiled = api.compile_text(program)
+    found = planned(home, compiled.plan, options, program, landed, create=create)
+    return replace(found, info=found.info.model_copy(update={"warnings": list(compiled.warnings)}))
+
+
+def planned(
+    home: Home,
+    plan: Plan,
+    options: dict[str, str],
+    program: str,
+    landed: Landed,
+    *,
+    create: bool = False,
+) -> Planned:
+    """Compare a plan with what runs, and with what has landed and may run by then."""
+    application = home.application(plan.application)
+    settings = parse_options({**dict(plan.options), **options})
+    check_outputs(application, plan, settings)
+    if not create:
+        check_inputs(application, plan)
+    base = landed(plan.application)
+    update = api.update_of(plan, home, options)
+    diffs = [] if update is None else [update.found]
+    if base is not None and (update is None or base.plan != update.before):
+        diffs.append(api.diff(base.plan, plan.with_options(settings)))
+    changes = {(one.subject, one.kind, one.detail): one for found in diffs for one in found.changes}
+    info = PlanInfo(
+        application=plan.application,
+        new=base is None,
+        verdict=max((found.verdict for found in diffs), key=list(api.Verdict).index, default=None),
+        changes=[
+            ChangeInfo(
+                subject=one.subject,
+                kind=one.kind,
+                detail=one.detail,
+                verdict=one.verdict.value,
+                reason=one.rule.reason,
+                alternatives=list(one.rule.alternatives),
+            )
+            for one in changes.values()
+        ],
+        in_flight={} if update is None else {name: rows for name, rows in update.in_flight().items() if rows},
+        removes=[one.subject for one in changes.values() if one.kind in _REMOVALS],
+        stages=[stage.name for stage in plan.stages],
+        hash=_hash(application, program, settings, base),
+    )
+    return Planned(plan, options, info, None if base is None else base.number)
+
+
+def _hash(application: AppHome, program: str, options: AppConfig, base: Base | None) -> str:
+    """What an approval is for: the program, its options, and what it would take the place of."""
+    try:
+        runs = application.plan_file.read_bytes()
+    except FileNotFoundError:
+        runs = b""
+    before = [hashlib.sha256(runs).hexdigest(), None if base is None else base.number]
+    parts = json.dumps([program, options.model_dump(mode="json"), *before])
+    return hashlib.sha256(parts.encode()).hexdigest()
+
+
+def stored_plan(planned: Planned) -> dict[str, object]:
+    """The plan as a version keeps it."""
+    return dict(plan_to_json(planned.plan))

@@ -1,0 +1,64 @@
+"""Settings of the service: from flags, then `BRAID_*` variables, then a file, then what is usual."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from braid.core.errors import ConfigError
+from braid.home.paths import default_home
+
+FILE = "braid.toml"
+
+
+class Settings(BaseSettings):
+    """What `braid serve` can be told."""
+
+    model_config = SettingsConfigDict(env_prefix="BRAID_", frozen=True, extra="forbid")
+
+    home: Path = Field(
+        default_factory=lambda: Path(default_home()), description="Folder of the log and of applications."
+    )
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(7077, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    registry: str | None = Field(
+        None, description="URL of the registry's database; by default SQLite in the home."
+    )
+    hosts: tuple[str, ...] = Field(
+        (),
+        description="Further names by which clients may reach the service, as a guard against DNS rebinding.",
+    )
+    review: Literal["none", "required"] = Field(
+        "none", description="Whether somebody other than its author must approve a version."
+    )
+    master: str | None = Field(None, description="Where Spark runs; local[*] by default.")
+
+
+def read_settings(file: Path | None = None, **flags: object) -> Settings:
+    """Settings of flags that are not None, of the environment, and of a file."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    path = file or Path(FILE)
+    found: dict[str, Any] = {}
+    if file is not None or path.exists():
+        try:
+            found = tomllib.loads(path.read_text())
+        except OSError as error:
+            raise ConfigError(f"cannot read the settings: {error.strerror}", where=str(path)) from None
+        except ValueError as error:
+            raise ConfigError(f"the settings are not TOML: {error}", where=str(path)) from None
+    known = {name for name in found if f"BRAID_{name}".upper() not in os.environ}
+    try:
+        return Settings(**{name: found[name] for name in known} | given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        source = "flag" if name in given else "file" if name in found else f"variable BRAID_{name.upper()}"
+        raise ConfigError(
+            f"setting {name!r} ({source}): {first['msg']}",
+            hint=f"settings: {', '.join(Settings.model_fields)}",
+        ) from None

@@ -1,0 +1,86 @@
+"""What endpoints work with: the registry, the home, and the loops."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from sqlalchemy.orm import Session
+
+from braid.client.models import Role
+from braid.home.paths import Home
+from braid.home.service import ServiceHome
+from braid.service.identity import Identity, identify, note_use
+from braid.service.loops.supervise import Supervise
+from braid.service.registry.database import Database
+from braid.service.settings import Settings
+
+
+@dataclass
+class ServiceState:
+    """The service, as its endpoints see it."""
+
+    settings: Settings
+    home: Home
+    database: Database
+    supervise: Supervise
+    started: float = field(default_factory=time.time)
+
+    @property
+    def folder(self) -> ServiceHome:
+        """Its folder."""
+        return ServiceHome(self.home)
+
+    @contextmanager
+    def landing(self) -> Iterator[Session]:
+        """A transaction after which something else may have to run."""
+        with self.database.transaction() as session:
+            yield session
+        self.supervise.hurry()
+
+
+def _state(request: Request) -> ServiceState:
+    found = request.app.state.service
+    assert isinstance(found, ServiceState)
+    return found
+
+
+State = Annotated[ServiceState, Depends(_state)]
+_bearer = HTTPBearer(auto_error=False, description="A token: `braid tokens make` makes one.")
+
+
+def _identity(
+    request: Request,
+    state: State,
+    given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+) -> Identity:
+    source = "unknown" if request.client is None else request.client.host
+    secret, now = None if given is None else given.credentials, time.time()
+    with state.database.reading() as session:
+        who = identify(session, secret, now, source)
+    if who.unnoted is not None:
+        with state.database.transaction() as session:
+            note_use(session, who, now)
+    return who
+
+
+Who = Annotated[Identity, Depends(_identity)]
+
+
+def _needs(role: Role) -> object:
+    def checked(who: Who) -> Identity:
+        who.need(role)
+        return who
+
+    return Depends(checked)
+
+
+Viewer = Annotated[Identity, _needs(Role.VIEWER)]
+Editor = Annotated[Identity, _needs(Role.EDITOR)]
+Approver = Annotated[Identity, _needs(Role.APPROVER)]
+Admin = Annotated[Identity, _needs(Role.ADMIN)]
