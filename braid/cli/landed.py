@@ -26,9 +26,8 @@ def follow(client: Client, name: str, version: VersionInfo, wait: bool) -> None:
     if version.state is VersionState.WAITING:
         typer.echo(
             f"{name}: version {version.number} waits for approval: "
-            f"braid approve {name} {version.number} {version.hash[:12]}..."
+            f"braid approve {name} {version.number} {version.hash[:12]}"
         )
-        typer.echo(f"the hash of its plan is {version.hash}")
         return
     typer.echo(f"{name}: version {version.number} has landed")
     if wait:

@@ -6,7 +6,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from braid.client.models import ApplicationInfo, Desired, VersionState
-from braid.home.service import DriverState
+from braid.home.service import Driver, DriverState
 from braid.home.status import read_status
 from braid.service.decide.backoff import Run, next_start, recent_failures
 from braid.service.loops.supervise import Actual, run_of
@@ -30,6 +30,11 @@ def application_info(
     last = starts[0] if starts else None
     open_ = last is not None and last.ended is None
     driver = actual.driver if open_ else None
+    fits = last is not None and (application.desired, application.version, application.restart) == (
+        Desired.RUNNING,
+        last.version,
+        last.restart,
+    )
     runs = [
         run_of(start)
         for start in reversed(starts)
@@ -46,7 +51,7 @@ def application_info(
         name=application.name,
         desired=Desired(application.desired),
         version=application.version,
-        state=_state(application, driver.state if driver is not None else None, open_, runs),
+        state=_running(driver, fits) if open_ else _not_running(application, runs),
         running_version=None if driver is None else driver.version,
         waiting=waiting,
         pid=None if driver is None else driver.pid,
@@ -58,13 +63,15 @@ def application_info(
     )
 
 
-def _state(application: Application, driver: DriverState | None, is_open: bool, runs: list[Run]) -> str:
-    """What it is doing, in a word."""
-    if is_open:
-        if driver is DriverState.RUNNING:
-            fits = application.desired == Desired.RUNNING
-            return "running" if fits else "stopping"
-        return "starting" if driver is None or driver.active else "stopping"
+def _running(driver: Driver | None, fits: bool) -> str:
+    """What an application is doing that was started, and has not ended; `fits` if that is what should run."""
+    if not fits or (driver is not None and not driver.state.active):
+        return "stopping"
+    return "running" if driver is not None and driver.state is DriverState.RUNNING else "starting"
+
+
+def _not_running(application: Application, runs: list[Run]) -> str:
+    """What an application is doing that nobody runs."""
     if application.version is None:
         return "waiting"
     if application.desired != Desired.RUNNING:

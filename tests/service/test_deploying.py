@@ -141,7 +141,8 @@ def test_stop_start_and_restart(tried: Tried) -> None:
     tried.http.post(f"{API}/applications/clicks/start")
     assert info(tried)["state"] == "running"
     before = info(tried)["pid"]
-    tried.http.post(f"{API}/applications/clicks/restart")
+    asked = tried.http.post(f"{API}/applications/clicks/restart").json()
+    assert asked["state"] == "stopping"  # what runs is the start of before
     after = info(tried)
     assert after["state"] == "running"
     assert after["pid"] != before

@@ -20,7 +20,7 @@ from braid.core.errors import BraidError
 from braid.core.logging import Log
 from braid.home.service import Domain, Driver, DriverHome, Job, ServiceHome
 from braid.service.backends.base import Backend
-from braid.service.decide.backoff import LIMITS, Limits, Run, is_crash_loop, next_start
+from braid.service.decide.backoff import LIMITS, Limits, Run, is_crash_loop, next_start, recent_failures
 from braid.service.decide.supervise import Seen, Step, Wanted, What, decide
 from braid.service.loops.base import Loop
 from braid.service.records import happened
@@ -231,7 +231,7 @@ class Supervise(Loop):
                 now,
                 start.application,
                 "crash loop",
-                f"{len(runs)} failures of late",
+                f"{recent_failures(runs, now, self._limits)} failures of late",
                 version=start.version,
             )
 
