@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import ValidationError
 from rich.table import Table
 
 from braid.cli.consoles import print_table
@@ -18,7 +19,8 @@ from braid.cli.landed import LOOK_SECONDS, follow, until_running
 from braid.cli.remote import ServerOption, service, when
 from braid.cli.running import DiscardOption, RemoveOption, SetOption, pairs, print_status
 from braid.client.models import Deploy, PlanInfo, Program
-from braid.core.errors import BraidError, RunError
+from braid.core.errors import BraidError, ConfigError, RunError
+from braid.home.service import Resources
 from braid.home.status import Status
 
 if TYPE_CHECKING:
@@ -38,6 +40,20 @@ def deploy(
     home: HomeOption = None,
     server: ServerOption = None,
     assignments: SetOption = None,
+    cores: Annotated[
+        int | None,
+        typer.Option("--cores", min=1, help="Cores, of each executor on a cluster.", show_default=False),
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option("--memory", help="Of Java: 512m, 2g.", show_default=False)
+    ] = None,
+    executors: Annotated[
+        int | None, typer.Option("--executors", min=1, help="How many, on a cluster.", show_default=False)
+    ] = None,
+    pool: Annotated[
+        str | None,
+        typer.Option("--pool", help="Small applications of a pool share a driver.", show_default=False),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Agree to the plan, without being asked.")] = False,
     discard: DiscardOption = False,
     remove: RemoveOption = False,
@@ -50,9 +66,10 @@ def deploy(
     """Land a program: a new application, or a new version of one. Shows the plan first, and asks."""
     text = _read(program)
     options = pairs(assignments, "--set")
+    resources = _resources(cores=cores, memory=memory, executors=executors, pool=pool)
     with service(home, server) as client, interruptible():
         try:
-            plan = client.plan(Program(program=text, options=options))
+            plan = client.plan(Program(program=text, options=options, resources=resources))
             _show(plan)
             if plan_only:
                 return
@@ -63,6 +80,7 @@ def deploy(
             asked = Deploy(
                 program=text,
                 options=options,
+                resources=resources,
                 hash=plan.hash,
                 replay=yes,
                 discard=discard,
@@ -73,6 +91,14 @@ def deploy(
         except Interrupted as interrupt:
             typer.echo("what has landed is carried out all the same", err=True)
             raise typer.Exit(interrupt.code) from None
+
+
+def _resources(**asked: object) -> Resources:
+    try:
+        return Resources.model_validate(asked)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(f"--{first['loc'][0]} {first['input']}: {first['msg']}") from None
 
 
 def _show(plan: PlanInfo) -> None:

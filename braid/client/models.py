@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from braid.home.service import Resources
+
 
 class Told(BaseModel):
     """What the service says; names that this version does not know are left out."""
@@ -84,10 +86,11 @@ class ChangeInfo(Told):
 
 
 class Program(Asked):
-    """A program, and options that override its own."""
+    """A program, options that override its own, and what it asks for."""
 
     program: str = Field(examples=["CREATE APPLICATION search_app; ..."])
     options: dict[str, str] = Field(default_factory=dict)
+    resources: Resources = Resources()
 
 
 class PlanInfo(Told):
@@ -105,10 +108,10 @@ class PlanInfo(Told):
         Rows that stages hold and that would be decided before their time.
     removes
         Tables and joins of what runs that the program leaves out.
-    stages
-        What will run.
+    stages, resources
+        What will run, and what it asks for.
     hash
-        Of the program, its options, and what runs: another one is another plan.
+        Of the program, its options and resources, and what runs: another one is another plan.
     """
 
     application: str
@@ -119,6 +122,7 @@ class PlanInfo(Told):
     in_flight: dict[str, int] = Field(default_factory=dict)
     removes: list[str] = Field(default_factory=list)
     stages: list[str] = Field(default_factory=list)
+    resources: Resources = Resources()
     hash: str
 
 
@@ -170,6 +174,7 @@ class VersionInfo(Told):
     changes: list[str] = Field(default_factory=list)
     approved_by: str | None = None
     options: dict[str, str] = Field(default_factory=dict)
+    resources: Resources = Resources()
     program: str | None = None
 
 

@@ -18,7 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from braid.home.paths import Home
 from braid.home.records import Record
@@ -40,6 +40,34 @@ class Address(Record):
     pid: int
 
 
+class Resources(Record):
+    """What an application asks for; what is not given is what is usual where it runs.
+
+    Parameters
+    ----------
+    cores
+        Of each executor; on this machine, of Spark.
+    memory
+        Of Java, in the driver and in each executor: `512m`, `2g`.
+    executors
+        How many, on a cluster.
+    pool
+        Of which pool it is: small applications of a pool share a driver.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    cores: int | None = Field(None, ge=1, le=4096, examples=[2])
+    memory: str | None = Field(None, pattern="^[1-9][0-9]{0,6}[mg]$", examples=["2g"])
+    executors: int | None = Field(None, ge=1, le=10_000, examples=[2])
+    pool: str | None = Field(None, pattern="^[A-Za-z][A-Za-z0-9_]{0,99}$", examples=["small"])
+
+    @property
+    def asked(self) -> dict[str, int | str]:
+        """What is given, by name."""
+        return self.model_dump(exclude_none=True)
+
+
 class Job(Record):
     """What a driver is to run.
 
@@ -55,8 +83,10 @@ class Job(Record):
         What an update may do.
     create
         Whether inputs that are not there are made, empty.
-    master, settings
-        Where Spark runs, and further settings of it.
+    master
+        Where Spark runs.
+    resources
+        What it asks for.
     asked
         When it was written, in seconds since the epoch.
     """
@@ -69,7 +99,7 @@ class Job(Record):
     discard: bool = False
     create: bool = False
     master: str | None = None
-    settings: dict[str, str] = Field(default_factory=dict)
+    resources: Resources = Resources()
     asked: float
 
 

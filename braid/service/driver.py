@@ -82,13 +82,14 @@ class Running:
         if self._asked.is_set():
             return
         job = self._job
+        master, settings = spark_for(job)
         handle = self._handle = api.run(
             plan_from_json(job.plan),
             self._home,
             options=job.options,
             create=job.create,
-            master=job.master,
-            settings=job.settings,
+            master=master,
+            settings=settings,
             replay=job.replay,
             discard=job.discard,
             on_phase=lambda phase: self.say(phase=phase),
@@ -141,6 +142,24 @@ class Running:
                 self._said.write(self._folder.driver_file, durable=False)
             except OSError as error:
                 print(f"cannot say how it goes: {error}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def spark_for(job: Job) -> tuple[str | None, dict[str, str]]:
+    """Where Spark is to run for a job, and with which settings."""
+    asked, settings = job.resources, {}
+    if asked.memory is not None:
+        settings["spark.driver.memory"] = asked.memory
+    if job.master is None or job.master.startswith("local"):
+        # As many tasks as cores; a task may fail three times, as on a cluster, before its query does.
+        return job.master if asked.cores is None else f"local[{asked.cores},4]", settings
+    if asked.memory is not None:
+        settings["spark.executor.memory"] = asked.memory
+    if asked.cores is not None:
+        settings["spark.executor.cores"] = str(asked.cores)
+    if asked.executors is not None:
+        settings["spark.cores.max"] = str(asked.executors * (asked.cores or 1))
+        settings["spark.executor.cores"] = str(asked.cores or 1)
+    return job.master, settings
 
 
 def domain_of(error: BraidError, started: bool) -> Domain:

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from braid.client.models import Deploy, Desired, Rollback, VersionInfo, VersionState
+from braid.client.models import Deploy, Desired, Program, Rollback, VersionInfo, VersionState
 from braid.core.config import parse_options
 from braid.engine.ownership import places
 from braid.home.paths import Home
+from braid.home.service import Resources
 from braid.plan.serialise import loads
 from braid.plan.stages.base import Plan
 from braid.service.errors import ConflictError, DeniedError, NotFoundError
@@ -75,6 +76,7 @@ def land(
         number=(last or 0) + 1,
         program=asked.program,
         options=dict(asked.options),
+        resources=asked.resources.asked,
         plan=stored_plan(planned),
         hash=info.hash,
         author=who.name,
@@ -127,6 +129,7 @@ def rolled_back(session: Session, name: str, asked: Rollback) -> tuple[str, Depl
     again = Deploy(
         program=version.program,
         options=version.options,
+        resources=resources_of(version),
         replay=asked.replay,
         discard=asked.discard,
         remove=asked.remove,
@@ -189,7 +192,7 @@ def landed(session: Session) -> Landed:
             return None
         version = version_of(session, name, application.version)
         options = parse_options({**dict(plan_of(version).options), **version.options})
-        return Base(version.number, plan_of(version).with_options(options))
+        return Base(version.number, plan_of(version).with_options(options), resources_of(version))
 
     return find
 
@@ -206,6 +209,7 @@ def version_info(version: Version, *, whole: bool = False) -> VersionInfo:
         changes=version.changes,
         approved_by=version.approved_by,
         options=version.options,
+        resources=resources_of(version),
         program=version.program if whole else None,
     )
 
@@ -213,6 +217,16 @@ def version_info(version: Version, *, whole: bool = False) -> VersionInfo:
 def plan_of(version: Version) -> Plan:
     """The plan of a version."""
     return loads(json.dumps(version.plan))
+
+
+def program_of(version: Version) -> Program:
+    """What was asked for with a version."""
+    return Program(program=version.program, options=version.options, resources=resources_of(version))
+
+
+def resources_of(version: Version) -> Resources:
+    """What a version asks for."""
+    return Resources.model_validate(version.resources)
 
 
 def _check_places(session: Session, home: Home, planned: Planned) -> None:

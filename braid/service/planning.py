@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from braid import api
-from braid.client.models import ChangeInfo, Deploy, PlanInfo
+from braid.client.models import ChangeInfo, Deploy, PlanInfo, Program
 from braid.core.config import AppConfig, parse_options
 from braid.engine.ownership import check_inputs, check_outputs
 from braid.home.paths import AppHome, Home
+from braid.home.service import Resources
 from braid.plan.serialise import plan_to_json
 from braid.plan.stages.base import Plan
 from braid.service.errors import ConflictError, ServiceError
@@ -26,6 +27,7 @@ class Base:
 
     number: int
     plan: Plan
+    resources: Resources
 
 
 Landed = Callable[[str], Base | None]
@@ -40,8 +42,8 @@ class Planned:
     ----------
     plan
         What would run.
-    options
-        That override the program's.
+    asked
+        The program, its options, and what it asks for.
     info
         What that would do.
     base
@@ -49,7 +51,7 @@ class Planned:
     """
 
     plan: Plan
-    options: dict[str, str]
+    asked: Program
     info: PlanInfo
     base: int | None
 
@@ -87,32 +89,22 @@ class Planned:
             )
 
 
-def plan_program(
-    home: Home, program: str, options: dict[str, str], landed: Landed, *, create: bool = False
-) -> Planned:
+def plan_program(home: Home, asked: Program, landed: Landed, *, create: bool = False) -> Planned:
     """Compile a program and compare it with what runs; raises what is wrong with it."""
-    compiled = api.compile_text(program)
-    found = planned(home, compiled.plan, options, program, landed, create=create)
+    compiled = api.compile_text(asked.program)
+    found = planned(home, compiled.plan, asked, landed, create=create)
     return replace(found, info=found.info.model_copy(update={"warnings": list(compiled.warnings)}))
 
 
-def planned(
-    home: Home,
-    plan: Plan,
-    options: dict[str, str],
-    program: str,
-    landed: Landed,
-    *,
-    create: bool = False,
-) -> Planned:
+def planned(home: Home, plan: Plan, asked: Program, landed: Landed, *, create: bool = False) -> Planned:
     """Compare a plan with what runs, and with what has landed and may run by then."""
     application = home.application(plan.application)
-    settings = parse_options({**dict(plan.options), **options})
+    settings = parse_options({**dict(plan.options), **asked.options})
     check_outputs(application, plan, settings)
     if not create:
         check_inputs(application, plan)
     base = landed(plan.application)
-    update = api.update_of(plan, home, options)
+    update = api.update_of(plan, home, asked.options)
     diffs = [] if update is None else [update.found]
     if base is not None and (update is None or base.plan != update.before):
         diffs.append(api.diff(base.plan, plan.with_options(settings)))
@@ -131,23 +123,41 @@ def planned(
                 alternatives=list(one.rule.alternatives),
             )
             for one in changes.values()
-        ],
+        ]
+        + _moves(asked.resources, base),
         in_flight={} if update is None else {name: rows for name, rows in update.in_flight().items() if rows},
         removes=[one.subject for one in changes.values() if one.kind in _REMOVALS],
         stages=[stage.name for stage in plan.stages],
-        hash=_hash(application, program, settings, base),
+        resources=asked.resources,
+        hash=_hash(application, asked, settings, base),
     )
-    return Planned(plan, options, info, None if base is None else base.number)
+    return Planned(plan, asked, info, None if base is None else base.number)
 
 
-def _hash(application: AppHome, program: str, options: AppConfig, base: Base | None) -> str:
-    """What an approval is for: the program, its options, and what it would take the place of."""
+def _moves(asked: Resources, base: Base | None) -> list[ChangeInfo]:
+    """What changes of what an application asks for."""
+    before, after = ({} if base is None else base.resources.asked), asked.asked
+    return [
+        ChangeInfo(
+            subject=name,
+            kind="resources",
+            detail=f"{before.get(name, 'as usual')} -> {after.get(name, 'as usual')}",
+            verdict=api.Verdict.KEPT.value,
+            reason="the application is started with it, and goes on",
+        )
+        for name in Resources.model_fields
+        if base is not None and before.get(name) != after.get(name)
+    ]
+
+
+def _hash(application: AppHome, asked: Program, options: AppConfig, base: Base | None) -> str:
+    """What an approval is for: the program, its options and resources, and what it takes the place of."""
     try:
         runs = application.plan_file.read_bytes()
     except FileNotFoundError:
         runs = b""
     before = [hashlib.sha256(runs).hexdigest(), None if base is None else base.number]
-    parts = json.dumps([program, options.model_dump(mode="json"), *before])
+    parts = json.dumps([asked.program, options.model_dump(mode="json"), asked.resources.asked, *before])
     return hashlib.sha256(parts.encode()).hexdigest()
 
 

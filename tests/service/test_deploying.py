@@ -11,8 +11,9 @@ from braid.client.models import Role
 from braid.core.errors import RunError
 from braid.core.owner import Owner
 from braid.home.files import write_json
-from braid.home.service import Domain, DriverState
+from braid.home.service import Domain, DriverState, Job, Resources
 from braid.plan.serialise import plan_to_json
+from braid.service.driver import spark_for
 from braid.service.landing import plan_of, version_of
 from tests.service.conftest import Tried
 
@@ -234,3 +235,46 @@ def test_an_approval_is_void_when_something_has_changed(tried: Tried) -> None:
     assert answer["state"] == "void"
     assert info(tried)["state"] == "waiting"
     assert not tried.drivers.started
+
+
+def test_what_an_application_asks_for_is_part_of_its_versions(tried: Tried) -> None:
+    deploy(tried, program(), resources={"memory": "1g"})
+    tried.settle()
+    ran(tried, 1)
+    asked = {"program": program(), "resources": {"memory": "2g", "cores": 2}}
+    plan = tried.http.post(f"{API}/plans", json=asked).json()
+    changed = [(one["subject"], one["detail"], one["verdict"]) for one in plan["changes"]]
+    assert changed == [("cores", "as usual -> 2", "kept"), ("memory", "1g -> 2g", "kept")]
+    same = tried.http.post(f"{API}/plans", json={"program": program(), "resources": {"memory": "1g"}}).json()
+    assert same["changes"] == []
+    assert same["hash"] != plan["hash"]
+    deploy(tried, hash=plan["hash"], text=asked["program"], resources=asked["resources"])
+    tried.settle()
+    assert [job.resources.asked for job in tried.drivers.started] == [
+        {"memory": "1g"},
+        {"memory": "2g", "cores": 2},
+    ]
+    ran(tried, 2)
+    tried.http.post(f"{API}/applications/clicks/rollback", json={})
+    tried.settle()
+    assert tried.drivers.started[-1].resources.asked == {"memory": "1g"}
+    for wrong in ({"memory": "lots"}, {"cores": 0}, {"pool": "../x"}, {"gpus": 1}):
+        deploy(tried, program(), 422, resources=wrong)
+
+
+def test_spark_gets_what_is_asked_for() -> None:
+    def asked(master: str | None, **resources: Any) -> tuple[str | None, dict[str, str]]:
+        given = Resources.model_validate(resources)
+        return spark_for(Job(id="a", version=1, plan={}, master=master, resources=given, asked=0))
+
+    assert asked(None) == (None, {})
+    assert asked(None, cores=1, memory="512m") == ("local[1,4]", {"spark.driver.memory": "512m"})
+    assert asked("spark://a:7077", cores=2, executors=3, memory="1g") == (
+        "spark://a:7077",
+        {
+            "spark.driver.memory": "1g",
+            "spark.executor.memory": "1g",
+            "spark.executor.cores": "2",
+            "spark.cores.max": "6",
+        },
+    )

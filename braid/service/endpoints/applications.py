@@ -101,7 +101,7 @@ def rollback(state: State, who: Editor, name: str, asked: Rollback) -> VersionIn
     """Land the program of an earlier version again; that is an update like any other."""
     with state.landing() as session:
         text, again = landing.rolled_back(session, name, asked)
-        found = planned(state.home, loads(text), again.options, again.program, landing.landed(session))
+        found = planned(state.home, loads(text), again, landing.landed(session))
         version = landing.land(
             session, state.home, found, again, who, time.time(), review=state.settings.review == "required"
         )
@@ -131,8 +131,7 @@ def approve(state: State, who: Approver, name: str, number: int, asked: Approval
         present = planned(
             state.home,
             landing.plan_of(waiting),
-            waiting.options,
-            waiting.program,
+            landing.program_of(waiting),
             landing.landed(session),
             create=waiting.create,
         ).info.hash
@@ -171,7 +170,7 @@ def rescale(
 def _planned(state: State, asked: Program, *, create: bool) -> Planned:
     with state.database.reading() as session:
         landed = landing.landed(session)
-        return plan_program(state.home, asked.program, asked.options, landed, create=create)
+        return plan_program(state.home, asked, landed, create=create)
 
 
 def _want(state: State, who: Editor, name: str, desired: Desired, *, again: bool = False) -> ApplicationInfo:

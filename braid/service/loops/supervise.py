@@ -22,6 +22,7 @@ from braid.home.service import Domain, Driver, DriverHome, Job, ServiceHome
 from braid.service.backends.base import Backend
 from braid.service.decide.backoff import LIMITS, Limits, Run, is_crash_loop, next_start, recent_failures
 from braid.service.decide.supervise import Seen, Step, Wanted, What, decide
+from braid.service.landing import resources_of
 from braid.service.loops.base import Loop
 from braid.service.records import happened
 from braid.service.registry.database import Database
@@ -168,6 +169,7 @@ class Supervise(Loop):
             version=version.number,
             plan=version.plan,
             options=version.options,
+            resources=resources_of(version),
             replay=version.replay,
             discard=version.discard,
             create=version.create,

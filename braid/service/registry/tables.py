@@ -46,6 +46,7 @@ class Version(Base):
     number: Mapped[int] = mapped_column(Integer, primary_key=True)
     program: Mapped[str] = mapped_column(Text)
     options: Mapped[dict[str, Any]]
+    resources: Mapped[dict[str, Any]] = mapped_column(server_default="{}")
     plan: Mapped[dict[str, Any]]
     hash: Mapped[str] = mapped_column(String(64))
     """Of the plan that was agreed to."""
