@@ -2,9 +2,10 @@
 
 Programs: `compile_text`, `compile_file`, `load_plan`, `explain`, `diff`. Nothing of these runs anything.
 Applications: `run` starts one and gives its `Application`; `status` shows those of a home, `running_plan`
-what one of them runs, and `running_overrides` which options were set at its start; `update_of` tells what it
-takes to go on as another program, `versions` and `version_plan` what it has run before; `rescale` gives a
-running one other shards, and `release` lets others write what one of them owns.
+what one of them runs, and `running_overrides` which options were set at its start; `open_spark` starts
+a Spark that several of them share; `update_of` tells what it takes to go on as another program, `versions`
+and `version_plan` what it has run before; `rescale` gives a running one other shards, and `release` lets
+others write what one of them owns.
 Data: `publish`, `publish_file`, `publish_lines` and `Publisher` append records, `read` and `read_batches`
 read rows, `categories` lists.
 Savepoints: `savepoint` takes one, `savepoints` lists them, `restore` makes an application of one, which `run`
@@ -18,6 +19,7 @@ What is below (`braid.plan`, `braid.spark`, ...) may change without notice.
 from typing import TYPE_CHECKING
 
 from braid.api.applications import (
+    open_spark,
     release,
     rescale,
     run,
@@ -67,6 +69,7 @@ from braid.spark.last_run import running_plan
 if TYPE_CHECKING:
     # Importing it needs PySpark, which `run` does when it is called.
     from braid.spark.app import Application as Application
+    from braid.spark.shared import SharedSpark as SharedSpark
     from braid.spark.updating import Update as Update
 
 __all__ = [
@@ -97,6 +100,7 @@ __all__ = [
     "load_lookup",
     "load_plan",
     "lookup_tables",
+    "open_spark",
     "publish",
     "publish_file",
     "publish_lines",

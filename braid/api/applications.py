@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession  # noqa: TID251  only a name for the type checker
 
     from braid.spark.app import Application
+    from braid.spark.shared import SharedSpark
     from braid.spark.updating import Update
 
 
@@ -47,6 +48,7 @@ def run(
     savepoint: str | None = None,
     on_progress: Callable[[MicroBatch], None] | None = None,
     on_phase: Callable[[str], None] | None = None,
+    start: bool = True,
 ) -> Application:
     """Start an application, or go on with one, and return its handle.
 
@@ -76,6 +78,8 @@ def run(
         Called with the metrics of every micro-batch.
     on_phase
         Called with what a start, which takes seconds, is about to do.
+    start
+        Whether it is started; else only its handle is made, whose `start` can be interrupted by its `stop`.
     """
     from braid.spark.app import Application
     from braid.spark.updating import Consent
@@ -96,7 +100,16 @@ def run(
         on_progress=on_progress,
         on_phase=on_phase,
     )
-    return application.start()
+    return application.start() if start else application
+
+
+def open_spark(
+    home: HomeLike, master: str | None = None, settings: Mapping[str, str] | None = None, *, log: Path
+) -> SharedSpark:
+    """Start a Spark whose session several applications of a home can be given; `log` is for what it says."""
+    from braid.spark.shared import SharedSpark
+
+    return SharedSpark.open(Home.at(home), master, settings or {}, log=log)
 
 
 def update_of(

@@ -7,7 +7,12 @@ service/registry.db           the registry, unless it is in PostgreSQL
 service/drivers/<application>/
     job.json                  what its driver is to run: written by the service before it starts one
     driver.json               who runs it, and how that went: written by the driver
+    stop                      the number of a job of a pool that is to end
     output.log                what the driver has printed
+service/pools/<pool>/
+    pool.json                 which process runs the applications of a pool: written by that
+    pool.lock                 held by it
+    output.log, spark.log     what it, and Spark, have printed
 """
 
 from __future__ import annotations
@@ -159,6 +164,22 @@ class Driver(Record):
     domain: Domain | None = None
 
 
+class PoolProcess(Record):
+    """The process that runs the applications of a pool.
+
+    Parameters
+    ----------
+    pid, began
+        The process: see `braid.core.processes`.
+    beat
+        When it last said that it is alive.
+    """
+
+    pid: int
+    began: str
+    beat: float
+
+
 @dataclass(frozen=True)
 class ServiceHome:
     """The folder of the service in a home."""
@@ -199,6 +220,15 @@ class ServiceHome:
         folder = self.root / "drivers"
         return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
+    def pool(self, name: str) -> PoolHome:
+        """The folder of a pool."""
+        return PoolHome(self.root / "pools" / check_name(name, "pool"))
+
+    def pools(self) -> list[str]:
+        """Pools that have ever had a process, by name."""
+        folder = self.root / "pools"
+        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
     def make(self) -> None:
         """Make the folder, so that only its owner can look into it."""
         self.root.mkdir(parents=True, exist_ok=True)
@@ -222,8 +252,40 @@ class DriverHome:
         return self.root / "driver.json"
 
     @property
+    def stop_file(self) -> Path:
+        """Tells the process of its pool which job is to end."""
+        return self.root / "stop"
+
+    @property
     def output_file(self) -> Path:
         """What it has printed."""
+        return self.root / "output.log"
+
+
+@dataclass(frozen=True)
+class PoolHome:
+    """The folder of a pool."""
+
+    root: Path
+
+    @property
+    def process_file(self) -> Path:
+        """Who runs its applications."""
+        return self.root / "pool.json"
+
+    @property
+    def lock_file(self) -> Path:
+        """Held by that process."""
+        return self.root / "pool.lock"
+
+    @property
+    def spark_log(self) -> Path:
+        """What Spark has printed."""
+        return self.root / "spark.log"
+
+    @property
+    def output_file(self) -> Path:
+        """What the process has printed."""
         return self.root / "output.log"
 
 

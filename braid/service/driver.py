@@ -12,22 +12,15 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from braid.core.errors import BraidError, ConfigError, RunError, SchemaError
-from braid.core.processes import began
 from braid.home.paths import Home
-from braid.home.service import Domain, Driver, DriverHome, DriverState, Job, ServiceHome
-
-if TYPE_CHECKING:
-    from braid import api
-
-BEAT_SECONDS = 5.0
-"""How often a driver says that it is alive."""
-_LOOK_SECONDS = 0.5
-"""How often it looks whether it has been replaced."""
+from braid.home.service import Domain, DriverState, Job, ServiceHome
+from braid.service.telling import BEAT_SECONDS, LOOK_SECONDS, Teller
 
 
 class Running:
@@ -43,37 +36,26 @@ class Running:
 
     def __init__(self, home: Home, application: str) -> None:
         self._home = home
-        self._folder: DriverHome = ServiceHome(home).driver(application)
-        job = Job.read(self._folder.job_file)
+        folder = ServiceHome(home).driver(application)
+        job = Job.read(folder.job_file)
         if job is None:
-            raise RunError(f"there is nothing to run for {application!r}", where=str(self._folder.job_file))
+            raise RunError(f"there is nothing to run for {application!r}", where=str(folder.job_file))
         self._job = job
-        self._telling = threading.RLock()  # a signal may come while the main thread has it
-        self._said = Driver(
-            job=job.id, version=job.version, pid=os.getpid(), began=began(os.getpid()) or "", beat=time.time()
-        )
+        self._teller = Teller(folder, job)
         self._asked = threading.Event()
         self._over = threading.Event()
-        self._handle: api.Application | None = None
 
     def run(self) -> int:
         """Run the job until it ends; returns the exit code."""
-        self.say()
+        self._teller.say()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._stop)
         beat = threading.Thread(target=self._beat, name="beat", daemon=True)
         beat.start()
-        try:
+        with ended_well(self._teller):
             self._run()
-        except BraidError as error:
-            return self._failed(str(error), domain_of(error, started=self._said.started is not None))
-        except OSError as error:
-            return self._failed(str(error), Domain.OUTSIDE)
-        except Exception as error:
-            self._failed(f"{type(error).__name__}: {error}", Domain.OURS)
-            raise
-        self._end(state=DriverState.ENDED, phase=None)
-        return 0
+        self._over.set()
+        return 0 if self._teller.said.error is None else 1
 
     def _run(self) -> None:
         from braid import api
@@ -83,7 +65,7 @@ class Running:
             return
         job = self._job
         master, settings = spark_for(job)
-        handle = self._handle = api.run(
+        handle = api.run(
             plan_from_json(job.plan),
             self._home,
             options=job.options,
@@ -92,56 +74,45 @@ class Running:
             settings=settings,
             replay=job.replay,
             discard=job.discard,
-            on_phase=lambda phase: self.say(phase=phase),
+            on_phase=lambda phase: self._teller.say(phase=phase),
         )
-        self.say(state=DriverState.RUNNING, started=time.time(), phase=None)
-        while not handle.wait(_LOOK_SECONDS):
+        self._teller.say(state=DriverState.RUNNING, started=time.time(), phase=None)
+        while not handle.wait(LOOK_SECONDS):
             if self._asked.is_set():
                 handle.stop()
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         """Ask it to end; a start is interrupted, which loses nothing."""
         self._asked.set()
-        if self._said.state is DriverState.STARTING:
-            self._end(state=DriverState.ENDED, phase=None)
+        if self._teller.said.state is DriverState.STARTING:
+            self._teller.end()
             os._exit(0)
 
     def _beat(self) -> None:
         """Say every now and then that it is alive, and end at once if it has been replaced."""
         last = time.monotonic()
-        while not self._over.wait(_LOOK_SECONDS):
-            if self._replaced():
+        while not self._over.wait(LOOK_SECONDS):
+            if self._teller.is_replaced():
                 os._exit(1)
             if time.monotonic() - last >= BEAT_SECONDS:
                 last = time.monotonic()
-                self.say()
+                self._teller.say()
 
-    def _replaced(self) -> bool:
-        try:
-            job = Job.read(self._folder.job_file)
-        except (OSError, BraidError):
-            return False  # whoever replaces it kills it, too
-        return job is None or job.id != self._job.id
 
-    def _failed(self, error: str, domain: Domain) -> int:
-        self._end(state=DriverState.FAILED, phase=None, error=error, domain=domain)
-        print(error, file=sys.stderr, flush=True)  # noqa: T201  its output is a file
-        return 1
-
-    def _end(self, **changes: object) -> None:
-        self._over.set()
-        self.say(**changes)
-
-    def say(self, **changes: object) -> None:
-        """Write down what has changed, and that it is alive."""
-        with self._telling:
-            if self._replaced():
-                return
-            self._said = self._said.model_copy(update={**changes, "beat": time.time()})
-            try:
-                self._said.write(self._folder.driver_file, durable=False)
-            except OSError as error:
-                print(f"cannot say how it goes: {error}", file=sys.stderr, flush=True)  # noqa: T201
+@contextmanager
+def ended_well(teller: Teller) -> Iterator[None]:
+    """Say at the end of the block how a job has ended; only a bug of ours is raised on."""
+    try:
+        yield
+    except BraidError as error:
+        teller.end(str(error), domain_of(error, started=teller.said.started is not None))
+    except OSError as error:
+        teller.end(str(error), Domain.OUTSIDE)
+    except Exception as error:
+        teller.end(f"{type(error).__name__}: {error}", Domain.OURS)
+        raise
+    else:
+        teller.end()
 
 
 def spark_for(job: Job) -> tuple[str | None, dict[str, str]]:

@@ -227,7 +227,7 @@ class Launcher:
             writer = writer.trigger(processingTime=f"{interval} microseconds")
         # Every query has a pool of its own, so that a long micro-batch of one does not hold up the others.
         context = self.session.sparkContext
-        context.setLocalProperty("spark.scheduler.pool", name)
+        context.setLocalProperty("spark.scheduler.pool", f"{self.plan.application}.{name}")
         try:
             return writer.start()
         finally:

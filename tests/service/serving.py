@@ -14,7 +14,7 @@ from typing import Any
 
 from braid.home.paths import Home
 from braid.home.service import Address, Driver, ServiceHome
-from braid.service.backends.local import LocalProcesses
+from braid.service.backends.local import end_session
 
 WAIT = 120.0
 
@@ -83,7 +83,7 @@ class Served:
         """Kill a driver with all that it has started."""
         driver = self.driver(name)
         assert driver is not None
-        LocalProcesses(self.folder).kill(driver)
+        end_session(driver.pid, driver.began)
 
     def close(self) -> None:
         """Kill all that is left."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from braid.home.service import Driver, DriverState, Job, ServiceHome
@@ -16,14 +17,14 @@ class Drivers:
     home: ServiceHome
     alive: dict[int, str] = field(default_factory=dict)
     started: list[Job] = field(default_factory=list)
+    pools: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._pids = itertools.count(1_000_000)
 
-    def start(self, application: str) -> None:
+    def start(self, application: str, job: Job) -> None:
         folder = self.home.driver(application)
-        job = Job.read(folder.job_file)
-        assert job is not None
+        assert job == Job.read(folder.job_file)
         self.started.append(job)
         pid = next(self._pids)
         self.alive[pid] = application
@@ -41,11 +42,16 @@ class Drivers:
     def is_alive(self, driver: Driver) -> bool:
         return driver.pid in self.alive
 
-    def stop(self, driver: Driver) -> None:
+    def stop(self, application: str, job: Job, driver: Driver) -> None:
         self.end(driver.pid, state=DriverState.ENDED)
 
-    def kill(self, driver: Driver) -> None:
+    def kill(self, application: str, job: Job, driver: Driver) -> None:
         self.alive.pop(driver.pid, None)
+
+    clear = kill
+
+    def keep_pools(self, wanted: Collection[str]) -> None:
+        self.pools = set(wanted)
 
     def end(self, pid: int, **changes: object) -> None:
         """Let a driver end, with what it says."""

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
-from braid.home.service import Driver
+from braid.home.service import Driver, Job
 
 
 class Backend(Protocol):
     """Starts drivers, finds them again, and ends them. What they are to run, and how it goes, is in files."""
 
-    def start(self, application: str) -> None:
-        """Start a driver for the job that has been written down; returns without waiting for it."""
+    def start(self, application: str, job: Job) -> None:
+        """Start a driver for a job that has been written down; returns without waiting for it."""
 
     def is_alive(self, driver: Driver) -> bool:
         """Whether the process of a driver is there."""
 
-    def stop(self, driver: Driver) -> None:
+    def stop(self, application: str, job: Job, driver: Driver) -> None:
         """Ask a driver to end in good order."""
 
-    def kill(self, driver: Driver) -> None:
-        """End a driver at once, with all that it has started."""
+    def kill(self, application: str, job: Job, driver: Driver) -> None:
+        """End a driver at once, with all that it has started, and with all that share it."""
+
+    def clear(self, application: str, job: Job, driver: Driver) -> None:
+        """End what a driver that is over may have left behind."""
+
+    def keep_pools(self, wanted: Collection[str]) -> None:
+        """See to it that the pools of jobs that are not over are there, and that no others stay for long."""

@@ -96,22 +96,29 @@ class Supervise(Loop):
         with self._database.reading() as session:
             names = list(session.scalars(select(Application.name).order_by(Application.name)))
         troubles: list[BraidError | OSError] = []
+        pools: set[str] = set()
         for name in names:
             try:
-                self._step(name)
+                job = self._step(name)
             except (BraidError, OSError) as error:
                 troubles.append(error)
+            else:
+                if job is not None and job.resources.pool is not None:
+                    pools.add(job.resources.pool)
         if troubles:
+            # Which pools are needed is not known now.
             raise troubles[0]
+        self._backend.keep_pools(pools)
 
-    def _step(self, name: str) -> None:
+    def _step(self, name: str) -> Job | None:
+        """Make one step for an application; the job that is not over then."""
         actual = Actual.of(self._home.driver(name))
         alive = actual.driver is not None and self._backend.is_alive(actual.driver)
         now = self._clock()
         with self._database.transaction() as session:
             application = session.get(Application, name, with_for_update=True)
             if application is None:
-                return
+                return None
             start = None if actual.job is None else session.get(Start, actual.job.id)
             wanted = Wanted(
                 application.version if application.desired == Desired.RUNNING else None, application.restart
@@ -129,21 +136,22 @@ class Supervise(Loop):
             if step.what is What.CLOSE and start is not None:
                 self._close(session, start, actual.driver, step, now)
             elif step.what is What.START:
-                self._note_start(session, application, now)
+                job = self._note_start(session, application, now)
         # What the registry says is committed before a process is touched: a service that dies in between
         # leaves a start that nobody has answered, and that counts as one that has failed.
         if step.what is What.START:
-            self._backend.start(name)
-        elif actual.driver is not None and actual.job is not None:
+            self._backend.start(name, job)
+            return job
+        if actual.driver is not None and actual.job is not None:
             if step.what is What.STOP:
                 self._stopping_since[actual.job.id] = now
-                self._backend.stop(actual.driver)
+                self._backend.stop(name, actual.job, actual.driver)
             elif step.what is What.KILL:
                 self._log.warning("killing a driver", application=name, why=step.why)
-                self._backend.kill(actual.driver)
+                self._backend.kill(name, actual.job, actual.driver)
             elif step.what is What.CLOSE:
-                # What it has started may still be there.
-                self._backend.kill(actual.driver)
+                self._backend.clear(name, actual.job, actual.driver)
+        return actual.job if is_open and step.what is not What.CLOSE else None
 
     def _runs(self, session: Session, application: Application) -> list[Run]:
         """Ended runs of the version that should run, since somebody last asked for a start."""
@@ -160,7 +168,7 @@ class Supervise(Loop):
         )
         return [run_of(start) for start in reversed(session.scalars(query).all())]
 
-    def _note_start(self, session: Session, application: Application, now: float) -> None:
+    def _note_start(self, session: Session, application: Application, now: float) -> Job:
         """Write down that a driver is to be started, and what it is to run."""
         version = session.get(Version, (application.name, application.version))
         assert version is not None
@@ -191,6 +199,7 @@ class Supervise(Loop):
         )
         session.flush()
         job.write(self._home.driver(application.name).job_file)
+        return job
 
     def _close(self, session: Session, start: Start, driver: Driver | None, step: Step, now: float) -> None:
         start.ended = now
