@@ -8,6 +8,8 @@ from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
@@ -62,11 +64,13 @@ class Database:
             yield session
 
     def migrate(self, revision: str = "head") -> None:
-        """Bring the schema up to date; it is made if there is none."""
+        """Bring the schema up to date; made if there is none, refused if newer than the code."""
         config = Config()
-        config.set_main_option("script_location", str(MIGRATIONS))
+        # A percent sign would begin a variable of the configuration's own.
+        config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
         try:
             with self.engine.begin() as connection:
+                self._check_known(connection, ScriptDirectory.from_config(config))
                 config.attributes["connection"] = connection
                 command.upgrade(config, revision)
         except SQLAlchemyError as error:
@@ -75,6 +79,17 @@ class Database:
                 where=self.shown,
                 hint="look whether the database is there, and may be written by this user",
             ) from None
+
+    def _check_known(self, connection: Connection, scripts: ScriptDirectory) -> None:
+        known = {script.revision for script in scripts.walk_revisions()}
+        found = set(MigrationContext.configure(connection).get_current_heads()) - known
+        if found:
+            raise StoreError(
+                f"the registry was made by a newer version of Braid: its schema is {min(found)}, "
+                f"and this one knows those up to {scripts.get_current_head()}",
+                where=self.shown,
+                hint="install that version, or name another registry",
+            )
 
     def close(self) -> None:
         """Close all connections."""
