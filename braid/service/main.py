@@ -46,11 +46,15 @@ def create_app(state: ServiceState) -> FastAPI:
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
-        state.supervise.start()
+        for loop in state.loops:
+            loop.start()
         try:
             yield
         finally:
-            state.supervise.stop()
+            for loop in reversed(state.loops):
+                loop.end()
+            for loop in reversed(state.loops):
+                loop.stop()
 
     app = FastAPI(
         title="Braid",
@@ -102,8 +106,9 @@ def serve(settings: Settings, on_ready: Callable[[ServiceState, str], None]) -> 
                 for number in (signal.SIGINT, signal.SIGTERM):
                     signal.signal(number, lambda number, frame: None)
                 uvicorn.Server(config).run(sockets=[listening])
-                if state.supervise.died is not None:
-                    raise state.supervise.died
+                for loop in state.loops:
+                    if loop.died is not None:
+                        raise loop.died
             finally:
                 folder.address_file.unlink(missing_ok=True)
                 state.database.close()

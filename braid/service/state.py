@@ -16,6 +16,7 @@ from braid.client.models import Role
 from braid.home.paths import Home
 from braid.home.service import ServiceHome
 from braid.service.identity import Identity, identify, note_use
+from braid.service.loops.base import Loop
 from braid.service.loops.supervise import Supervise
 from braid.service.registry.database import Database
 from braid.service.settings import Settings
@@ -29,7 +30,19 @@ class ServiceState:
     home: Home
     database: Database
     supervise: Supervise
+    others: list[Loop] = field(default_factory=list)
+    """Loops besides that."""
     started: float = field(default_factory=time.time)
+
+    @property
+    def loops(self) -> list[Loop]:
+        """All loops, in the order in which they begin."""
+        return [self.supervise, *self.others]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether all loops run, and none has failed with its last turn."""
+        return all(loop.is_alive and loop.trouble is None for loop in self.loops)
 
     @property
     def folder(self) -> ServiceHome:

@@ -19,7 +19,7 @@ router = APIRouter(tags=["service"])
 @router.get("/health")
 def health(state: State) -> dict[str, bool]:
     """Whether it answers, and its loops run; for this nobody needs a token."""
-    return {"well": state.supervise.is_alive and state.supervise.trouble is None}
+    return {"well": state.is_well}
 
 
 @router.get("/service")

@@ -58,10 +58,14 @@ class Loop(ABC):
         """Take a turn soon: something has changed."""
         self._hurry.set()
 
-    def stop(self) -> None:
-        """End after the turn that is being taken."""
+    def end(self) -> None:
+        """Have it end after the turn that is being taken."""
         self._stopping.set()
         self._hurry.set()
+
+    def stop(self) -> None:
+        """Have it end, and wait for that."""
+        self.end()
         self._thread.join(30)
 
     @property
