@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 _PROC = Path("/proc")
@@ -34,6 +35,7 @@ def is_left(pid: int, known: str) -> bool:
     return now == known or (now is None and known.partition(":")[0] == _boot())
 
 
+@cache
 def _boot() -> str:
     try:
         return _BOOT.read_text().strip()

@@ -5,7 +5,8 @@ service/token                 a token for its owner                      (only i
 service/serve.lock            held by the process that serves
 service/registry.db           the registry, unless it is in PostgreSQL
 service/drivers/<application>/
-    job.json                  what its driver is to run: written by the service before it starts one
+    plan.json                 the plan that it is to run: written before job.json
+    job.json                  what else its driver is to know: written by the service before it starts one
     driver.json               who runs it, and how that went: written by the driver
     stop                      the number of a job of a pool that is to end
     output.log                what the driver has printed
@@ -74,7 +75,7 @@ class Resources(Record):
 
 
 class Job(Record):
-    """What a driver is to run.
+    """What a driver is to run; the plan is in a file of its own, as nobody else needs it.
 
     Parameters
     ----------
@@ -82,8 +83,8 @@ class Job(Record):
         Of this start: a driver that finds another one here has been replaced.
     version
         Of the application, as the service counts.
-    plan, options
-        What to run.
+    options
+        That override those of the plan.
     replay, discard
         What an update may do.
     create
@@ -98,7 +99,6 @@ class Job(Record):
 
     id: str
     version: int
-    plan: dict[str, Any]
     options: dict[str, str] = Field(default_factory=dict)
     replay: bool = False
     discard: bool = False
@@ -106,6 +106,21 @@ class Job(Record):
     master: str | None = None
     resources: Resources = Resources()
     asked: float
+
+
+class JobPlan(Record):
+    """The plan of a job.
+
+    Parameters
+    ----------
+    job
+        Whose plan it is: a driver that finds that of another job has been replaced.
+    plan
+        The plan, as JSON.
+    """
+
+    job: str
+    plan: dict[str, Any]
 
 
 class DriverState(StrEnum):
@@ -245,6 +260,11 @@ class DriverHome:
     def job_file(self) -> Path:
         """What it is to run."""
         return self.root / "job.json"
+
+    @property
+    def plan_file(self) -> Path:
+        """The plan that it is to run."""
+        return self.root / "plan.json"
 
     @property
     def driver_file(self) -> Path:

@@ -16,11 +16,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from braid.core.errors import BraidError, ConfigError, RunError, SchemaError
 from braid.home.paths import Home
-from braid.home.service import Domain, DriverState, Job, ServiceHome
+from braid.home.service import Domain, DriverHome, DriverState, Job, JobPlan, ServiceHome
 from braid.service.telling import BEAT_SECONDS, LOOK_SECONDS, Teller
+
+if TYPE_CHECKING:
+    from braid.api import Plan
 
 
 class Running:
@@ -36,7 +40,7 @@ class Running:
 
     def __init__(self, home: Home, application: str) -> None:
         self._home = home
-        folder = ServiceHome(home).driver(application)
+        self._folder = folder = ServiceHome(home).driver(application)
         job = Job.read(folder.job_file)
         if job is None:
             raise RunError(f"there is nothing to run for {application!r}", where=str(folder.job_file))
@@ -59,14 +63,13 @@ class Running:
 
     def _run(self) -> None:
         from braid import api
-        from braid.plan.serialise import plan_from_json
 
         if self._asked.is_set():
             return
         job = self._job
         master, settings = spark_for(job)
         handle = api.run(
-            plan_from_json(job.plan),
+            plan_of(self._folder, job),
             self._home,
             options=job.options,
             create=job.create,
@@ -113,6 +116,16 @@ def ended_well(teller: Teller) -> Iterator[None]:
         raise
     else:
         teller.end()
+
+
+def plan_of(folder: DriverHome, job: Job) -> Plan:
+    """The plan of a job."""
+    from braid.plan.serialise import plan_from_json
+
+    found = JobPlan.read(folder.plan_file)
+    if found is None or found.job != job.id:
+        raise RunError("there is no plan for this job: it has been replaced", where=str(folder.plan_file))
+    return plan_from_json(found.plan)
 
 
 def spark_for(job: Job) -> tuple[str | None, dict[str, str]]:

@@ -22,7 +22,7 @@ from braid.core.threads import spawn
 from braid.home.locks import exclusive
 from braid.home.paths import Home
 from braid.home.service import Driver, DriverHome, DriverState, Job, PoolProcess, Resources, ServiceHome
-from braid.service.driver import ended_well, spark_for
+from braid.service.driver import ended_well, plan_of, spark_for
 from braid.service.telling import BEAT_SECONDS, LOOK_SECONDS, Teller
 
 if TYPE_CHECKING:
@@ -110,12 +110,11 @@ class Member:
 
     def _start(self, spark: api.SharedSpark) -> api.Application | None:
         from braid import api
-        from braid.plan.serialise import plan_from_json
 
         if self._stopping.is_set():
             return None
         handle = api.run(
-            plan_from_json(self._job.plan),
+            plan_of(self._folder, self._job),
             self._home,
             spark=spark.session,
             options=self._job.options,

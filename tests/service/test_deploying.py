@@ -265,7 +265,7 @@ def test_what_an_application_asks_for_is_part_of_its_versions(tried: Tried) -> N
 def test_spark_gets_what_is_asked_for() -> None:
     def asked(master: str | None, **resources: Any) -> tuple[str | None, dict[str, str]]:
         given = Resources.model_validate(resources)
-        return spark_for(Job(id="a", version=1, plan={}, master=master, resources=given, asked=0))
+        return spark_for(Job(id="a", version=1, master=master, resources=given, asked=0))
 
     assert asked(None) == (None, {})
     assert asked(None, cores=1, memory="512m") == ("local[1,4]", {"spark.driver.memory": "512m"})

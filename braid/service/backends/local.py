@@ -65,6 +65,7 @@ class LocalProcesses:
 
     def keep_pools(self, wanted: Collection[str]) -> None:
         """Start the pools that are needed and not there; end those that nobody has needed for a while."""
+        self._wait_for_ended()
         now = time.time()
         for name in self._home.pools():
             found = PoolProcess.read(self._home.pool(name).process_file)
@@ -89,9 +90,7 @@ class LocalProcesses:
         return found is not None and self._is_there(found.pid, found.began)
 
     def _is_there(self, pid: int, known: str) -> bool:
-        for child in self._children:
-            child.poll()  # so that one that has ended is gone
-        return began(pid) == known
+        return began(pid) == known  # one that has ended and that nobody has waited for is not there
 
     def _start(self, module: str, name: str, output_file: Path) -> subprocess.Popen[bytes]:
         output_file.parent.mkdir(parents=True, exist_ok=True)
@@ -106,9 +105,13 @@ class LocalProcesses:
                 cwd=self._home.home.root,
                 start_new_session=True,
             )
-        # Those that have ended are waited for, so that none is left as a zombie.
-        self._children = [one for one in [*self._children, child] if one.poll() is None]
+        self._wait_for_ended()
+        self._children.append(child)
         return child
+
+    def _wait_for_ended(self) -> None:
+        """Wait for children that have ended, so that none is left as a zombie."""
+        self._children = [one for one in self._children if one.poll() is None]
 
 
 def end_session(leader: int, known: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 from fastapi import APIRouter, Query
-from sqlalchemy import select
 
 from braid import api
 from braid.client.models import (
@@ -22,11 +21,10 @@ from braid.client.models import (
 )
 from braid.plan.serialise import loads
 from braid.service import landing
-from braid.service.applications import application_info
+from braid.service.applications import application_info, application_infos
 from braid.service.deleting import delete_application
 from braid.service.logs import read_log
 from braid.service.planning import Planned, plan_program, planned
-from braid.service.registry.tables import Application
 from braid.service.state import Approver, Editor, State, Viewer
 
 router = APIRouter(tags=["applications"])
@@ -52,10 +50,8 @@ def deploy(state: State, who: Editor, asked: Deploy) -> VersionInfo:
 @router.get("/applications")
 def applications(state: State, who: Viewer) -> list[ApplicationInfo]:
     """All applications, by name."""
-    now = time.time()
     with state.database.reading() as session:
-        found = session.scalars(select(Application).order_by(Application.name)).all()
-        return [application_info(session, state, one, now) for one in found]
+        return application_infos(session, state, time.time())
 
 
 @router.get("/applications/{name}")

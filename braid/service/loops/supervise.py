@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -18,7 +18,8 @@ from sqlalchemy.orm import Session
 from braid.client.models import Desired
 from braid.core.errors import BraidError
 from braid.core.logging import Log
-from braid.home.service import Domain, Driver, DriverHome, Job, ServiceHome
+from braid.home.service import Driver, Job, JobPlan, ServiceHome
+from braid.service.actual import Actual, Actuals
 from braid.service.backends.base import Backend
 from braid.service.decide.backoff import LIMITS, Limits, Run, is_crash_loop, next_start, recent_failures
 from braid.service.decide.supervise import Seen, Step, Wanted, What, decide
@@ -27,30 +28,37 @@ from braid.service.loops.base import Loop
 from braid.service.records import happened
 from braid.service.registry.database import Database
 from braid.service.registry.tables import Application, Start, Version
+from braid.service.runs import ended_runs, open_starts
 
 TURN_SECONDS = 0.5
-_KEPT_RUNS = 50
 
 
 @dataclass(frozen=True)
-class Actual:
-    """What there is of an application.
+class Found:
+    """An application, as the registry and its files have it.
 
     Parameters
     ----------
-    job, driver
-        What its driver was to run, and what it has said; None if it is not the driver of this job.
+    name, wanted
+        The application, and what of it should run.
+    actual
+        What there is.
+    restart
+        What the run is for that the registry does not know the end of; None if there is none.
+    runs
+        Ended runs of what should run, oldest first; they are needed where there is none that has not ended.
     """
 
-    job: Job | None
-    driver: Driver | None
+    name: str
+    wanted: Wanted
+    actual: Actual
+    restart: int | None
+    runs: Sequence[Run] = ()
 
-    @classmethod
-    def of(cls, folder: DriverHome) -> Actual:
-        """What the files of a driver say."""
-        job, driver = Job.read(folder.job_file), Driver.read(folder.driver_file)
-        fits = job is not None and driver is not None and driver.job == job.id
-        return cls(job, driver if fits else None)
+    @property
+    def open_job(self) -> Job | None:
+        """The job of the run that has not ended."""
+        return None if self.restart is None else self.actual.job
 
 
 class Supervise(Loop):
@@ -88,18 +96,20 @@ class Supervise(Loop):
         self._master = master
         self._clock = clock
         self._limits = limits
+        self.actuals = Actuals(home)
         self._stopping_since: dict[str, float] = {}
         """Jobs whose drivers were told to stop, and when."""
 
     def turn(self) -> None:
         """Make one step for each application; what is wrong with one of them holds up no other."""
-        with self._database.reading() as session:
-            names = list(session.scalars(select(Application.name).order_by(Application.name)))
         troubles: list[BraidError | OSError] = []
         pools: set[str] = set()
-        for name in names:
+        for found in self._look(troubles):
             try:
-                job = self._step(name)
+                # To look costs little, and holds up nobody. Only if there is something to do, it is decided
+                # again, in a transaction that writes.
+                idle = self._decide(found, self._clock()).what is What.NOTHING
+                job = found.open_job if idle else self._step(found.name)
             except (BraidError, OSError) as error:
                 troubles.append(error)
             else:
@@ -110,29 +120,64 @@ class Supervise(Loop):
             raise troubles[0]
         self._backend.keep_pools(pools)
 
+    def _look(self, troubles: list[BraidError | OSError]) -> list[Found]:
+        """All applications of which the files can be read."""
+        actuals = {}
+        with self._database.reading() as session:
+            query = select(Application.name, Application.desired, Application.version, Application.restart)
+            rows = session.execute(query.order_by(Application.name)).all()
+            for name, *_ in rows:
+                try:
+                    actuals[name] = self.actuals.of(name)
+                except (BraidError, OSError) as error:
+                    troubles.append(error)
+            self.actuals.keep({name for name, *_ in rows})
+            open_ = open_starts(session, [one.job.id for one in actuals.values() if one.job is not None])
+            found = [
+                Found(
+                    name=name,
+                    wanted=_wanted(desired, version, restart),
+                    actual=actual,
+                    restart=None if actual.job is None else open_.get(actual.job.id),
+                )
+                for name, desired, version, restart in rows
+                if (actual := actuals.get(name)) is not None
+            ]
+            waiting = [one.name for one in found if one.restart is None and one.wanted.version is not None]
+            runs = ended_runs(session, waiting)
+        return [replace(one, runs=runs[one.name]) if one.name in runs else one for one in found]
+
+    def _decide(self, found: Found, now: float) -> Step:
+        """What to do with an application."""
+        job, driver = found.actual.job, found.actual.driver
+        is_open = found.restart is not None
+        seen = Seen(
+            job=job,
+            restart=-1 if found.restart is None else found.restart,
+            driver=driver,
+            alive=is_open and driver is not None and self._backend.is_alive(driver),
+            stopping=None if job is None else self._stopping_since.get(job.id),
+        )
+        jitter = 0.5 if is_open else _jitter(found.name, len(found.runs))
+        return decide(found.wanted, seen, is_open, found.runs, now, jitter, self._limits)
+
     def _step(self, name: str) -> Job | None:
         """Make one step for an application; the job that is not over then."""
         actual = Actual.of(self._home.driver(name))
-        alive = actual.driver is not None and self._backend.is_alive(actual.driver)
         now = self._clock()
         with self._database.transaction() as session:
             application = session.get(Application, name, with_for_update=True)
             if application is None:
                 return None
             start = None if actual.job is None else session.get(Start, actual.job.id)
-            wanted = Wanted(
-                application.version if application.desired == Desired.RUNNING else None, application.restart
+            found = Found(
+                name=name,
+                wanted=_wanted(application.desired, application.version, application.restart),
+                actual=actual,
+                restart=None if start is None or start.ended is not None else start.restart,
+                runs=ended_runs(session, [name])[name],
             )
-            runs = self._runs(session, application)
-            seen = Seen(
-                job=actual.job,
-                restart=-1 if start is None else start.restart,
-                driver=actual.driver,
-                alive=alive,
-                stopping=None if actual.job is None else self._stopping_since.get(actual.job.id),
-            )
-            is_open = start is not None and start.ended is None
-            step = decide(wanted, seen, is_open, runs, now, _jitter(name, len(runs)), self._limits)
+            step = self._decide(found, now)
             if step.what is What.CLOSE and start is not None:
                 self._close(session, start, actual.driver, step, now)
             elif step.what is What.START:
@@ -151,22 +196,7 @@ class Supervise(Loop):
                 self._backend.kill(name, actual.job, actual.driver)
             elif step.what is What.CLOSE:
                 self._backend.clear(name, actual.job, actual.driver)
-        return actual.job if is_open and step.what is not What.CLOSE else None
-
-    def _runs(self, session: Session, application: Application) -> list[Run]:
-        """Ended runs of the version that should run, since somebody last asked for a start."""
-        query = (
-            select(Start)
-            .where(
-                Start.application == application.name,
-                Start.version == application.version,
-                Start.restart == application.restart,
-                Start.ended.is_not(None),
-            )
-            .order_by(Start.at.desc())
-            .limit(_KEPT_RUNS)
-        )
-        return [run_of(start) for start in reversed(session.scalars(query).all())]
+        return None if step.what is What.CLOSE else found.open_job
 
     def _note_start(self, session: Session, application: Application, now: float) -> Job:
         """Write down that a driver is to be started, and what it is to run."""
@@ -175,7 +205,6 @@ class Supervise(Loop):
         job = Job(
             id=uuid.uuid4().hex,
             version=version.number,
-            plan=version.plan,
             options=version.options,
             resources=resources_of(version),
             replay=version.replay,
@@ -198,7 +227,10 @@ class Supervise(Loop):
             )
         )
         session.flush()
-        job.write(self._home.driver(application.name).job_file)
+        folder = self._home.driver(application.name)
+        # Whoever finds the job finds its plan.
+        JobPlan(job=job.id, plan=version.plan).write(folder.plan_file)
+        job.write(folder.job_file)
         return job
 
     def _close(self, session: Session, start: Start, driver: Driver | None, step: Step, now: float) -> None:
@@ -220,9 +252,7 @@ class Supervise(Loop):
             )
             return
         session.flush()
-        application = session.get(Application, start.application)
-        assert application is not None
-        runs = self._runs(session, application)
+        runs = ended_runs(session, [start.application])[start.application]
         at = next_start(runs, _jitter(start.application, len(runs)), self._limits)
         again = (
             "it is not started again" if at is None else f"it is started again in {max(0.0, at - now):.0f} s"
@@ -247,10 +277,8 @@ class Supervise(Loop):
             )
 
 
-def run_of(start: Start) -> Run:
-    """A start, as decisions see it."""
-    domain = None if start.domain is None else Domain(start.domain)
-    return Run(at=start.at, ended=start.ended, failed=start.failed, domain=domain)
+def _wanted(desired: str, version: int | None, restart: int) -> Wanted:
+    return Wanted(version if desired == Desired.RUNNING else None, restart)
 
 
 def _jitter(name: str, failures: int) -> float:

@@ -11,7 +11,7 @@ from braid.home.service import Domain, Driver, DriverState, Job
 from braid.service.decide.backoff import LIMITS, Run
 from braid.service.decide.supervise import Seen, Step, Wanted, What, decide
 
-JOB = Job(id="1", version=1, plan={}, asked=100.0)
+JOB = Job(id="1", version=1, asked=100.0)
 DRIVER = Driver(job="1", version=1, pid=7, began="", beat=110.0, state=DriverState.RUNNING)
 SEEN = Seen(job=JOB, restart=0, driver=DRIVER, alive=True)
 RUN_ONE = Wanted(version=1)
@@ -85,7 +85,7 @@ class World:
         if step.what is What.START:
             assert self.processes == 0  # never two at once
             self.starts += 1
-            job = Job(id=str(self.starts), version=self.wanted.version or 0, plan={}, asked=self.now)
+            job = Job(id=str(self.starts), version=self.wanted.version or 0, asked=self.now)
             self.seen, self.is_open = Seen(job=job, restart=self.wanted.restart), True
             self.processes = self.rng.random() < 0.9
             self.hangs = self.rng.random() < 0.1

@@ -1,0 +1,95 @@
+"""What there is of applications, as files of their drivers say: read again only when they have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from braid.home.service import Driver, DriverHome, Job, ServiceHome
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Actual:
+    """What there is of an application.
+
+    Parameters
+    ----------
+    job, driver
+        What its driver was to run, and what it has said; None if it is not the driver of this job.
+    """
+
+    job: Job | None
+    driver: Driver | None
+
+    @classmethod
+    def of(cls, folder: DriverHome) -> Actual:
+        """What the files of a driver say."""
+        return cls.fitting(Job.read(folder.job_file), Driver.read(folder.driver_file))
+
+    @classmethod
+    def fitting(cls, job: Job | None, driver: Driver | None) -> Actual:
+        """A job, and what a driver has said if it is the driver of that."""
+        fits = job is not None and driver is not None and driver.job == job.id
+        return cls(job, driver if fits else None)
+
+
+class Unchanged(Generic[T]):
+    """What is in a file that is replaced as a whole: it is read again when it is another one.
+
+    Parameters
+    ----------
+    path, read
+        The file, and what reads it.
+    """
+
+    def __init__(self, path: Path, read: Callable[[Path], T | None]) -> None:
+        self._path = path
+        self._read = read
+        self._known: tuple[tuple[int, int, int], T | None] | None = None
+
+    def get(self) -> T | None:
+        """What the file says; None if there is none."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return None
+        stamp, known = (found.st_mtime_ns, found.st_ino, found.st_size), self._known
+        if known is not None and known[0] == stamp:
+            return known[1]
+        value = self._read(self._path)
+        self._known = stamp, value
+        return value
+
+
+class Actuals:
+    """What there is of every application of a service, for those who ask again and again.
+
+    Parameters
+    ----------
+    home
+        The service's folder.
+    """
+
+    def __init__(self, home: ServiceHome) -> None:
+        self._home = home
+        self._files: dict[str, tuple[Unchanged[Job], Unchanged[Driver]]] = {}
+
+    def of(self, application: str) -> Actual:
+        """What there is of an application."""
+        files = self._files.get(application)
+        if files is None:
+            folder = self._home.driver(application)
+            files = Unchanged(folder.job_file, Job.read), Unchanged(folder.driver_file, Driver.read)
+            self._files[application] = files
+        job, driver = files
+        return Actual.fitting(job.get(), driver.get())
+
+    def keep(self, applications: Collection[str]) -> None:
+        """Forget all others."""
+        for name in list(self._files):
+            if name not in applications:
+                self._files.pop(name, None)
