@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import ValidationError
 from rich.table import Table
 
 from braid.cli.consoles import print_table
@@ -25,6 +26,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(serve)
     app.command()(audit)
+    app.command()(whoami)
     tokens.command("list")(list_tokens)
     tokens.command("make")(make_token)
     tokens.command("drop")(drop_token)
@@ -70,18 +72,21 @@ def serve(
     run(read_settings(config, **flags), _say_ready)
 
 
-def _say_ready(state: ServiceState, url: str) -> None:
+def _say_ready(state: ServiceState, url: str, warning: str | None) -> None:
     typer.echo(f"serving {state.home.root} at {url}")
+    if warning is not None:
+        typer.echo(warning, err=True)
     typer.echo(f"the token is in {state.folder.token_file}; commands on this machine find it by themselves")
 
 
 def list_tokens(home: HomeOption = None, server: ServerOption = None) -> None:
     """List tokens; their secrets are not kept."""
-    table = Table("id", "name", "role", "sees rows", "expires", "last used")
+    table = Table("id", "name", "role", "sees rows", "only", "expires", "last used")
     with service(home, server) as client:
         for one in client.tokens():
             rows = "yes" if one.rows else ""
-            table.add_row(one.id, one.name, one.role, rows, when(one.expires) or "never", when(one.used))
+            only, expires = ", ".join(one.only), when(one.expires) or "never"
+            table.add_row(one.id, one.name, one.role, rows, only, expires, when(one.used))
     print_table(table)
 
 
@@ -91,14 +96,37 @@ def make_token(
         Role, typer.Option(help="What it may do; each role may do what those before it may.")
     ] = Role.VIEWER,
     rows: Annotated[bool, typer.Option("--rows", help="It may see rows.")] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="It may change only applications of such names, as in 'search_*'; may be given again.",
+            show_default=False,
+        ),
+    ] = None,
     days: Annotated[float, typer.Option(help="After which it expires; 0 is never.")] = 90,
     home: HomeOption = None,
     server: ServerOption = None,
 ) -> None:
     """Make a token, and print it: this is the only time that it is shown."""
+    try:
+        asked = NewToken(name=name, role=role, rows=rows, days=days or None, only=only or [])
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(
+            f"no such token can be made: {first['msg']}", where=".".join(map(str, first["loc"])) or None
+        ) from None
     with service(home, server) as client:
-        made = client.make_token(NewToken(name=name, role=role, rows=rows, days=days or None))
+        made = client.make_token(asked)
     typer.echo(made.secret)
+
+
+def whoami(home: HomeOption = None, server: ServerOption = None) -> None:
+    """Show who the service takes you for, and what you may do."""
+    with service(home, server) as client:
+        found = client.whoami()
+    typer.echo(f"{found.name}, known by {found.by}, from {found.source}")
+    typer.echo(f"role: {found.role}; rows: {'yes' if found.rows else 'no'}")
+    typer.echo(f"applications: {', '.join(found.only) or 'all'}")
 
 
 def drop_token(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Mapping
 from typing import Any, Self, TypeVar
 
@@ -25,6 +26,7 @@ from braid.client.models import (
     Service,
     TokenInfo,
     VersionInfo,
+    WhoAmI,
 )
 from braid.core.errors import BraidError, ConfigError
 from braid.home.paths import Home, HomeLike
@@ -63,8 +65,8 @@ def service_of(home: HomeLike = None, server: str | None = None, token: str | No
             known = None
         if known is None or not _is_alive(known.pid):
             return None
-        server = known.url
         token = token or folder.token_file.read_text().strip()
+        return Client(known.url, token, certificate=known.certificate)
     if token is None:
         raise ConfigError(f"there is no token for {server}", hint=f"set ${TOKEN}")
     return Client(server, token)
@@ -77,15 +79,19 @@ class Client:
     ----------
     url, token
         Its address, and who asks.
+    certificate
+        File of the only certificate to trust, whatever name it has; by default those that are signed by
+        somebody known, for the name in the address: see `$SSL_CERT_FILE`.
     """
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, certificate: str | None = None) -> None:
         self.url = url
         self._http = httpx.Client(
             base_url=url.rstrip("/") + _PREFIX,
             headers={"Authorization": f"Bearer {token}"},
             timeout=_SECONDS,
             trust_env=False,
+            verify=_trust(url, certificate),
         )
 
     def __enter__(self) -> Self:
@@ -97,6 +103,10 @@ class Client:
     def service(self) -> Service:
         """What the service is."""
         return self._one(Service, "GET", "/service")
+
+    def whoami(self) -> WhoAmI:
+        """Who asks, and what they may do."""
+        return self._one(WhoAmI, "GET", "/whoami")
 
     def plan(self, program: Program) -> PlanInfo:
         """What deploying a program would do."""
@@ -214,6 +224,24 @@ class Client:
         except ValidationError as error:
             what = f"the service says what this version does not understand: {error.errors()[0]['msg']}"
             raise AnswerError(None, Problem(what=what, where=self.url)) from None
+
+
+def _trust(url: str, certificate: str | None) -> ssl.SSLContext | bool:
+    """How to know a service with HTTPS; reading certificates takes a while, and is left out without."""
+    if not url.startswith("https:"):
+        return False
+    if certificate is None:
+        file = os.environ.get("SSL_CERT_FILE")
+        return True if file is None else ssl.create_default_context(cafile=file)
+    try:
+        context = ssl.create_default_context(cafile=certificate)
+    except OSError as error:
+        what = f"the service's certificate cannot be read: {error.strerror or error}"
+        raise ConfigError(what, where=certificate) from None
+    context.check_hostname = False
+    # The certificate itself is trusted, whoever has signed it.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
 
 
 def _is_alive(pid: int) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from braid.home.service import Resources
 
@@ -241,6 +241,10 @@ class AuditInfo(Told):
     after: Any = None
 
 
+NamePattern = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.*?-]{1,200}$")]
+"""Names of applications, where `*` stands for any letters, and `?` for one."""
+
+
 class NewToken(Asked):
     """A token to be made."""
 
@@ -248,6 +252,17 @@ class NewToken(Asked):
     role: Role = Role.VIEWER
     rows: bool = Field(False, description="Whether it may see rows.")
     days: float | None = Field(90, gt=0, le=3660, description="After which it expires; null is never.")
+    only: list[NamePattern] = Field(
+        default_factory=list,
+        max_length=50,
+        description="Applications that it may change, by patterns of their names; none is all.",
+    )
+
+    @model_validator(mode="after")
+    def _is_not_limited_in_vain(self) -> Self:
+        if self.only and self.role is Role.ADMIN:
+            raise ValueError("an admin makes tokens, so that limits would mean nothing")
+        return self
 
 
 class TokenInfo(Told):
@@ -257,10 +272,42 @@ class TokenInfo(Told):
     name: str
     role: Role
     rows: bool
+    only: list[str] = Field(default_factory=list)
     created: float
     expires: float | None
     used: float | None = None
     secret: str | None = None
+
+
+class IdentifiedBy(StrEnum):
+    """How the service knows who asks."""
+
+    TOKEN = "token"
+    NOTHING = "nothing"
+    """It does not ask: anybody on its machine may do anything."""
+
+
+class WhoAmI(Told):
+    """Who asks, and what they may do.
+
+    Parameters
+    ----------
+    name, by
+        Who, and how that is known.
+    role, rows
+        What they may do, and whether they may see rows.
+    only
+        Patterns of names of applications that they may change; none is all.
+    source
+        From where they ask.
+    """
+
+    name: str
+    by: IdentifiedBy
+    role: Role
+    rows: bool
+    only: list[str] = Field(default_factory=list)
+    source: str
 
 
 class LogLines(Told):

@@ -40,10 +40,13 @@ class Address(Record):
         Of its HTTP API.
     pid
         Its process.
+    certificate
+        File of the certificate that it shows; None without HTTPS.
     """
 
     url: str
     pid: int
+    certificate: str | None = None
 
 
 class Resources(Record):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from braid.client.models import NewToken, Role, TokenInfo
+from braid.client.models import IdentifiedBy, NewToken, Role, TokenInfo, WhoAmI
 from braid.core.times import DAY, SECOND
 from braid.service.errors import DeniedError, NotFoundError, UnknownError
 from braid.service.registry.tables import Token
@@ -33,6 +34,10 @@ class Identity:
         Whether they may see rows.
     source
         From where they ask.
+    only
+        Patterns of names of applications that they may change; none is all.
+    by
+        How it is known who they are.
     unnoted
         Their token, if its use is yet to be written down.
     """
@@ -41,6 +46,8 @@ class Identity:
     role: Role
     rows: bool
     source: str = "local"
+    only: tuple[str, ...] = ()
+    by: IdentifiedBy = IdentifiedBy.TOKEN
     unnoted: str | None = None
 
     def need(self, role: Role) -> None:
@@ -51,12 +58,35 @@ class Identity:
                 hint="ask somebody who is admin for another token",
             )
 
+    def covers(self, application: str) -> bool:
+        """Whether an application is among those that they are limited to, if they are."""
+        return not self.only or any(fnmatchcase(application, pattern) for pattern in self.only)
+
+    def need_application(self, application: str) -> None:
+        """Raise `DeniedError` if they may not change an application, whether it is there or not."""
+        if not self.covers(application):
+            raise DeniedError(
+                f"{self.name!r} may not change application {application!r}",
+                hint=f"the token is for {', '.join(self.only)}",
+            )
+
     def need_rows(self) -> None:
         """Raise `DeniedError` if they may not see rows."""
         if not self.rows:
             raise DeniedError(
                 f"{self.name!r} may not see rows", hint="ask somebody who is admin for another token"
             )
+
+
+ANYBODY = Identity("anybody", Role.ADMIN, rows=True, by=IdentifiedBy.NOTHING)
+"""Who asks a service that does not want to know."""
+
+
+def whoami(who: Identity) -> WhoAmI:
+    """What there is to say of who asks."""
+    return WhoAmI(
+        name=who.name, by=who.by, role=who.role, rows=who.rows, only=list(who.only), source=who.source
+    )
 
 
 def make_token(session: Session, asked: NewToken, now: float) -> TokenInfo:
@@ -68,6 +98,7 @@ def make_token(session: Session, asked: NewToken, now: float) -> TokenInfo:
         digest=_digest(secret),
         role=asked.role,
         rows=asked.rows,
+        only=list(asked.only),
         created=now,
         expires=None if asked.days is None else now + asked.days * DAY / SECOND,
         used=None,
@@ -90,7 +121,14 @@ def identify(session: Session, secret: str | None, now: float, source: str) -> I
             "the token is not valid, or not any more", hint="ask somebody who is admin for another"
         )
     stale = token.used is None or now - token.used > _USED_SECONDS
-    return Identity(token.name, Role(token.role), token.rows, source, token.id if stale else None)
+    return Identity(
+        token.name,
+        Role(token.role),
+        token.rows,
+        source,
+        only=tuple(token.only),
+        unnoted=token.id if stale else None,
+    )
 
 
 def note_use(session: Session, who: Identity, now: float) -> None:
@@ -121,6 +159,7 @@ def info(token: Token) -> TokenInfo:
         name=token.name,
         role=Role(token.role),
         rows=token.rows,
+        only=token.only,
         created=token.created,
         expires=token.expires,
         used=token.used,

@@ -13,6 +13,7 @@ from braid.core.config import parse_options
 from braid.engine.ownership import places
 from braid.home.paths import Home
 from braid.home.service import Resources
+from braid.plan.physical.readers import category_readers
 from braid.plan.serialise import loads
 from braid.plan.stages.base import Plan
 from braid.service.errors import ConflictError, DeniedError, NotFoundError
@@ -50,6 +51,7 @@ def land(
     session: Session, home: Home, planned: Planned, asked: Deploy, who: Identity, now: float, *, review: bool
 ) -> Version:
     """Make a version of a program that has been planned and agreed to."""
+    who.need_application(planned.info.application)
     planned.check(asked)
     _check_places(session, home, planned)
     info = planned.info
@@ -181,6 +183,18 @@ def want(
     happened(session, now, name, action, f"{action} by {who.name}")
     changed(session, now, who, action, name, {"desired": before}, {"desired": desired})
     return application
+
+
+def readers(session: Session, category: str) -> list[str]:
+    """Applications whose version that should run reads a category, by name."""
+    should_run = select(Version).join(
+        Application, (Application.name == Version.application) & (Application.version == Version.number)
+    )
+    return sorted(
+        version.application
+        for version in session.scalars(should_run)
+        if any(category in one.inputs.values() for one in category_readers(plan_of(version)))
+    )
 
 
 def landed(session: Session) -> Landed:

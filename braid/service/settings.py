@@ -6,6 +6,7 @@ import os
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import parse_qs, urlsplit
 
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -26,6 +27,13 @@ class Settings(BaseSettings):
     )
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(7077, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    auth: Literal["token", "none"] = Field(
+        "token", description="Who may ask: whoever has a token, or anybody on this machine."
+    )
+    tls_certificate: Path | None = Field(
+        None, description="PEM file of the certificate, with those that it depends on, for HTTPS."
+    )
+    tls_key: Path | None = Field(None, description="PEM file of its key.")
     registry: str | None = Field(
         None, description="URL of the registry's database; by default SQLite in the home."
     )
@@ -51,6 +59,7 @@ def read_settings(file: Path | None = None, **flags: object) -> Settings:
             raise ConfigError(f"cannot read the settings: {error.strerror}", where=str(path)) from None
         except ValueError as error:
             raise ConfigError(f"the settings are not TOML: {error}", where=str(path)) from None
+    _check_flag(given.get("registry"))
     known = {name for name in found if f"BRAID_{name}".upper() not in os.environ}
     try:
         return Settings(**{name: found[name] for name in known} | given)
@@ -62,3 +71,20 @@ def read_settings(file: Path | None = None, **flags: object) -> Settings:
             f"setting {name!r} ({source}): {first['msg']}",
             hint=f"settings: {', '.join(Settings.model_fields)}",
         ) from None
+
+
+def _check_flag(registry: object) -> None:
+    """Refuse a password among the arguments of a process, which everybody on its machine can read."""
+    if not isinstance(registry, str):
+        return
+    try:
+        parts = urlsplit(registry)
+        secret = parts.password or parse_qs(parts.query).get("password")
+    except ValueError:
+        return  # whoever opens it says what is wrong
+    if secret:
+        raise ConfigError(
+            "a password among the arguments can be read by everybody on this machine",
+            where="--registry",
+            hint="give the URL in $BRAID_REGISTRY or in braid.toml, or the password in ~/.pgpass",
+        )

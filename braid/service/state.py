@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from braid.client.models import Role
 from braid.home.paths import Home
 from braid.home.service import ServiceHome
-from braid.service.identity import Identity, identify, note_use
+from braid.service.identity import ANYBODY, Identity, identify, note_use
 from braid.service.loops.base import Loop
 from braid.service.loops.supervise import Supervise
 from braid.service.registry.database import Database
@@ -73,6 +73,8 @@ def _identity(
     given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
 ) -> Identity:
     source = "unknown" if request.client is None else request.client.host
+    if state.settings.auth == "none":
+        return replace(ANYBODY, source=source)
     secret, now = None if given is None else given.credentials, time.time()
     with state.database.reading() as session:
         who = identify(session, secret, now, source)
@@ -93,7 +95,20 @@ def _needs(role: Role) -> object:
     return Depends(checked)
 
 
+def _needs_for_application(role: Role) -> object:
+    def checked(who: Who, name: str) -> Identity:
+        who.need(role)
+        who.need_application(name)
+        return who
+
+    return Depends(checked)
+
+
 Viewer = Annotated[Identity, _needs(Role.VIEWER)]
 Editor = Annotated[Identity, _needs(Role.EDITOR)]
 Approver = Annotated[Identity, _needs(Role.APPROVER)]
 Admin = Annotated[Identity, _needs(Role.ADMIN)]
+
+ApplicationEditor = Annotated[Identity, _needs_for_application(Role.EDITOR)]
+"""Of the application that the path names."""
+ApplicationApprover = Annotated[Identity, _needs_for_application(Role.APPROVER)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,10 +66,13 @@ class Tried:
     http: TestClient
     app: FastAPI
 
-    def token(self, name: str, role: Role = Role.EDITOR, rows: bool = False) -> dict[str, str]:
+    def token(
+        self, name: str, role: Role = Role.EDITOR, rows: bool = False, only: Sequence[str] = ()
+    ) -> dict[str, str]:
         """Headers of somebody who asks."""
+        asked = NewToken(name=name, role=role, rows=rows, only=list(only))
         with self.state.database.transaction() as session:
-            made = make_token(session, NewToken(name=name, role=role, rows=rows), time.time())
+            made = make_token(session, asked, time.time())
         return {"Authorization": f"Bearer {made.secret}"}
 
     def settle(self) -> None:

@@ -23,9 +23,10 @@ from braid.plan.serialise import loads
 from braid.service import landing
 from braid.service.applications import application_info, application_infos
 from braid.service.deleting import delete_application
+from braid.service.identity import Identity
 from braid.service.logs import read_log
 from braid.service.planning import Planned, plan_program, planned
-from braid.service.state import Approver, Editor, State, Viewer
+from braid.service.state import ApplicationApprover, ApplicationEditor, Editor, State, Viewer
 
 router = APIRouter(tags=["applications"])
 
@@ -65,7 +66,7 @@ def application(state: State, who: Viewer, name: str) -> ApplicationInfo:
 @router.delete("/applications/{name}")
 def delete(
     state: State,
-    who: Editor,
+    who: ApplicationEditor,
     name: str,
     keep_data: bool = Query(False, description="Whether to keep all that it has stored."),
     dry_run: bool = Query(False, description="Only say what would go."),
@@ -75,25 +76,25 @@ def delete(
 
 
 @router.post("/applications/{name}/start")
-def start(state: State, who: Editor, name: str) -> ApplicationInfo:
+def start(state: State, who: ApplicationEditor, name: str) -> ApplicationInfo:
     """Have an application run; one that has failed is started at once."""
     return _want(state, who, name, Desired.RUNNING)
 
 
 @router.post("/applications/{name}/stop")
-def stop(state: State, who: Editor, name: str) -> ApplicationInfo:
+def stop(state: State, who: ApplicationEditor, name: str) -> ApplicationInfo:
     """Have an application stopped, in good order."""
     return _want(state, who, name, Desired.STOPPED)
 
 
 @router.post("/applications/{name}/restart")
-def restart(state: State, who: Editor, name: str) -> ApplicationInfo:
+def restart(state: State, who: ApplicationEditor, name: str) -> ApplicationInfo:
     """Have an application stopped and started again."""
     return _want(state, who, name, Desired.RUNNING, again=True)
 
 
 @router.post("/applications/{name}/rollback", status_code=201)
-def rollback(state: State, who: Editor, name: str, asked: Rollback) -> VersionInfo:
+def rollback(state: State, who: ApplicationEditor, name: str, asked: Rollback) -> VersionInfo:
     """Land the program of an earlier version again; that is an update like any other."""
     with state.landing() as session:
         text, again = landing.rolled_back(session, name, asked)
@@ -120,7 +121,7 @@ def version(state: State, who: Viewer, name: str, number: int) -> VersionInfo:
 
 
 @router.post("/applications/{name}/versions/{number}/approve")
-def approve(state: State, who: Approver, name: str, number: int, asked: Approval) -> VersionInfo:
+def approve(state: State, who: ApplicationApprover, name: str, number: int, asked: Approval) -> VersionInfo:
     """Approve a version that waits; it is void if what runs has changed since it was made."""
     with state.landing() as session:
         waiting = landing.version_of(session, name, number)
@@ -154,7 +155,7 @@ def logs(
 @router.post("/applications/{name}/rescale")
 def rescale(
     state: State,
-    who: Editor,
+    who: ApplicationEditor,
     name: str,
     shards: int | None = Query(None, ge=1),
     partitions: int | None = Query(None, ge=1),
@@ -169,7 +170,9 @@ def _planned(state: State, asked: Program, *, create: bool) -> Planned:
         return plan_program(state.home, asked, landed, create=create)
 
 
-def _want(state: State, who: Editor, name: str, desired: Desired, *, again: bool = False) -> ApplicationInfo:
+def _want(
+    state: State, who: Identity, name: str, desired: Desired, *, again: bool = False
+) -> ApplicationInfo:
     with state.landing() as session:
         found = landing.want(session, name, desired, who, time.time(), again=again)
         return application_info(session, state, found, time.time())

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from braid import api
 from braid.client.models import CategoryTold, Records, Rows
 from braid.core.json_rows import json_rows
+from braid.service import reach
 from braid.service.state import Editor, State, Viewer
 
 router = APIRouter(tags=["data"])
@@ -28,7 +29,8 @@ def rows(
     state: State, who: Viewer, name: str, last: int = Query(20, ge=1, le=1000, description="How many rows.")
 ) -> Rows:
     """The last rows of a category, for those who may see rows."""
-    who.need_rows()
+    with state.database.reading() as session:
+        reach.check_rows(session, state.home, who, name)
     batches = api.read_batches(name, state.home, last=last)
     return Rows(rows=[json.loads(str(line)) for batch in batches for line in json_rows(batch)])
 
@@ -36,5 +38,7 @@ def rows(
 @router.post("/categories/{name}/records", status_code=201)
 def publish(state: State, who: Editor, name: str, asked: Records) -> dict[str, int]:
     """Append records to a category."""
+    with state.database.reading() as session:
+        reach.check_publish(session, state.home, who, name)
     api.publish(name, asked.records, state.home)
     return {"published": len(asked.records)}

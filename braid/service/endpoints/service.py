@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from sqlalchemy import func, select
 
 from braid import __version__
-from braid.client.models import AuditInfo, EventInfo, NewToken, Service, TokenInfo
+from braid.client.models import AuditInfo, EventInfo, NewToken, Service, TokenInfo, WhoAmI
 from braid.service import identity, records
 from braid.service.registry.tables import Application
 from braid.service.state import Admin, State, Viewer
@@ -35,6 +35,12 @@ def service(state: State, who: Viewer) -> Service:
         review=state.settings.review,
         registry=state.database.engine.dialect.name,
     )
+
+
+@router.get("/whoami")
+def whoami(who: Viewer) -> WhoAmI:
+    """Who asks, and what they may do."""
+    return identity.whoami(who)
 
 
 @router.get("/events")
@@ -66,7 +72,9 @@ def tokens(state: State, who: Admin) -> list[TokenInfo]:
 
 @router.post("/tokens", status_code=201)
 def make_token(state: State, who: Admin, asked: NewToken) -> TokenInfo:
-    """Make a token; its secret is told once, here."""
+    """Make a token; its secret is told once, here. Nobody gives a right to see rows that they have not."""
+    if asked.rows:
+        who.need_rows()
     with state.database.transaction() as session:
         made = identity.make_token(session, asked, time.time())
         after = made.model_dump(mode="json", exclude={"secret"})

@@ -37,7 +37,7 @@ class Database:
             parsed = make_url(url)
             if parsed.drivername in ("postgresql", "postgres"):
                 parsed = parsed.set(drivername="postgresql+psycopg")
-            self.engine: Engine = create_engine(parsed, pool_pre_ping=True)
+            self.engine: Engine = create_engine(parsed, pool_pre_ping=True, hide_parameters=True)
         except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
             raise ConfigError(
                 f"the registry's URL cannot be used: {error}",

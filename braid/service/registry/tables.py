@@ -118,6 +118,8 @@ class Token(Base):
     digest: Mapped[str] = mapped_column(String(64))
     role: Mapped[Role] = mapped_column(String(20))
     rows: Mapped[bool]
+    only: Mapped[list[str]] = mapped_column(server_default="[]")
+    """Patterns of names of applications that it may change; none is all."""
     created: Mapped[float]
     expires: Mapped[float | None]
     used: Mapped[float | None]
