@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from braid.home.paths import Home
-from braid.home.service import Address, Driver, ServiceHome
+from braid.home.service import Address, Driver, PoolProcess, ServiceHome
 from braid.service.backends.local import end_session
 
 WAIT = 120.0
@@ -50,6 +50,19 @@ class Served:
 
         until(ready, "the service does not begin")
 
+    @property
+    def pid(self) -> int:
+        """The process that serves."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        found = Address.read(self.folder.address_file)
+        assert found is not None
+        return found.url
+
     def end(self, number: int = signal.SIGTERM) -> int:
         """End the service by a signal; its exit code."""
         assert self._process is not None
@@ -85,6 +98,16 @@ class Served:
         assert driver is not None
         end_session(driver.pid, driver.began)
 
+    def pool(self, name: str) -> PoolProcess | None:
+        """Who runs the applications of a pool."""
+        return PoolProcess.read(self.folder.pool(name).process_file)
+
+    def kill_pool(self, name: str) -> None:
+        """Kill the process of a pool with all that it has started."""
+        found = self.pool(name)
+        if found is not None:
+            end_session(found.pid, found.began)
+
     def close(self) -> None:
         """Kill all that is left."""
         if self._process is not None and self._process.poll() is None:
@@ -93,6 +116,8 @@ class Served:
         for name in self.folder.drivers():
             if self.driver(name) is not None:
                 self.kill_driver(name)
+        for name in self.folder.pools():
+            self.kill_pool(name)
 
 
 def until(holds: Callable[[], bool], what: str, seconds: float = WAIT) -> None:
