@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from functools import cache
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-import sqlglot
 
-from braid.core.columns import HASH, LIVE, TIME
+from braid.core.columns import HASH
 from braid.core.config import AppConfig
 from braid.core.positions import Position
 from braid.core.side import Side
@@ -22,78 +19,33 @@ from braid.kernels.join.step import two_sided
 from braid.plan.kinds.join import JoinStage
 from braid.plan.kinds.slicer import SlicerStage
 from braid.plan.physical.kernel_spec import join_spec
-from braid.plan.stages.base import LookupJoin, Plan, Projection
+from braid.plan.stages.base import LookupJoin, Plan
+from braid.testing.expressions import LookUp, connection, evaluate, sliced, to_duckdb, with_lookups
 
 Rows = Mapping[str, pa.Table]
 """Tables by the name of their category, topic, glob or lookup table."""
 
 
-@cache
-def connection() -> duckdb.DuckDBPyConnection:
-    # DuckDB 2.0.0 takes `LEFT JOIN ... WHERE right.x IS NULL` with inequalities only for another join than it
-    # is, and gives too many rows.
-    found = duckdb.connect(config={"threads": 1, "disabled_optimizers": "outer_join_simplification"})
-    found.execute("SET TimeZone = 'UTC'")
-    return found
+def look_up_in(stored: Rows) -> LookUp:
+    """Finds rows of tables that are there as they are."""
+
+    def look_up(table: pa.Table, lookup: LookupJoin) -> pa.Table:
+        found = connection()
+        found.register("looked_from", table)
+        found.register("looked_up", stored[lookup.table])
+        columns = "".join(f', looked_up."{c.column}" AS "{c.name}"' for c in lookup.columns)
+        keys = " AND ".join(f'looked_up."{key.name}" = ({to_duckdb(key.sql)})' for key in lookup.keys)
+        return found.sql(
+            f"SELECT looked_from.*{columns} "
+            f"FROM looked_from {lookup.type.value.upper()} JOIN looked_up ON {keys}"
+        ).to_arrow_table()
+
+    return look_up
 
 
-@cache
-def to_duckdb(spark_sql: str) -> str:
-    return sqlglot.parse_one(spark_sql, read="spark").sql(dialect="duckdb")
-
-
-def arrow_type(spark_type: str) -> pa.DataType:
-    simple = {
-        "string": pa.string(),
-        "bigint": pa.int64(),
-        "int": pa.int32(),
-        "smallint": pa.int16(),
-        "double": pa.float64(),
-        "float": pa.float32(),
-        "boolean": pa.bool_(),
-        "date": pa.date32(),
-        "timestamp": pa.timestamp("us", tz="UTC"),
-    }
-    if spark_type.startswith("decimal"):
-        precision, scale = spark_type.removeprefix("decimal(").removesuffix(")").split(",")
-        return pa.decimal128(int(precision), int(scale))
-    return simple[spark_type]
-
-
-def evaluate(table: pa.Table, columns: list[Projection], where: str | None, extra: str = "") -> pa.Table:
-    """Select the columns from the rows that pass the filter, in the types that the plan says."""
-    items = ", ".join(f'({to_duckdb(c.sql)}) AS "{c.name}"' for c in columns)
-    filtered = f" WHERE {to_duckdb(where)}" if where else ""
-    found = connection()
-    found.register("rows_in", table)
-    result = found.sql(f"SELECT {items}{extra} FROM rows_in{filtered}").to_arrow_table()
-    for position, column in enumerate(columns):
-        field = pa.field(column.name, arrow_type(column.type))
-        result = result.set_column(position, field, result.column(position).cast(field.type))
-    return result
-
-
-def look_up(table: pa.Table, lookup: LookupJoin, stored: pa.Table) -> pa.Table:
-    """The rows with what is found for them, under the names that the stage's expressions use."""
-    found = connection()
-    found.register("rows_in", table)
-    found.register("looked_up", stored)
-    columns = "".join(f', looked_up."{c.column}" AS "{c.name}"' for c in lookup.columns)
-    keys = " AND ".join(f'looked_up."{key.name}" = ({to_duckdb(key.sql)})' for key in lookup.keys)
-    return found.sql(
-        f"SELECT rows_in.*{columns} FROM rows_in {lookup.type.value.upper()} JOIN looked_up ON {keys}"
-    ).to_arrow_table()
-
-
-def slice_rows(stage: SlicerStage, table: pa.Table) -> pa.Table:
-    columns, extra = list(stage.columns), ""
+def slice_rows(stage: SlicerStage, table: pa.Table, look_up: LookUp) -> pa.Table:
+    result = sliced(stage, table, look_up)
     join = stage.join_input
-    if join is not None:
-        columns += join.keys
-        extra = f", CAST(epoch_us({to_duckdb(join.time.sql)}) AS BIGINT) AS {TIME}"
-        if join.live is not None:
-            extra += f", coalesce({to_duckdb(join.live)}, false) AS {LIVE}"
-    result = evaluate(table, columns, stage.filter, extra)
     if join is not None:
         # A hash with many collisions, so that only exact key equality can give the right answer.
         keys = ", ".join(f"CAST({key.name} AS VARCHAR)" for key in join.keys)
@@ -162,12 +114,9 @@ def run(plan: Plan, inputs: Rows, seed: int = 0) -> dict[str, pa.Table]:
     for stage in plan.stages:
         if isinstance(stage, SlicerStage):
             rows = stored[stage.source.name]
-            for lookup in stage.lookups:
-                rows = look_up(rows, lookup, stored[lookup.table])
-            stored[stage.sink.name] = slice_rows(stage, rows)
+            stored[stage.sink.name] = slice_rows(stage, rows, look_up_in(stored))
         else:
             joined = join_rows(stage, stored[stage.left], stored[stage.right], rng)
-            for lookup in stage.lookups:
-                joined = look_up(joined, lookup, stored[lookup.table])
+            joined = with_lookups(stage, joined, look_up_in(stored))
             stored[stage.sink.name] = evaluate(joined, list(stage.columns), stage.filter)
     return {name: table for name, table in stored.items() if name not in inputs}
