@@ -18,6 +18,7 @@ from braid.cli.interrupts import Interrupted, interruptible
 from braid.cli.landed import LOOK_SECONDS, follow, until_running
 from braid.cli.remote import ServerOption, service, when
 from braid.cli.running import DiscardOption, RemoveOption, SetOption, pairs, print_status
+from braid.cli.trials import trial_words
 from braid.client.models import Deploy, PlanInfo, Program
 from braid.core.errors import BraidError, ConfigError, RunError
 from braid.home.service import Resources
@@ -113,12 +114,14 @@ def _show(plan: PlanInfo) -> None:
         typer.echo(f"  {stage}: {rows:,} rows in flight are decided before their time", err=True)
     for what in plan.removes:
         typer.echo(f"  removes {what}", err=True)
+    for line in trial_words(plan):
+        typer.echo(f"  {line}", err=True)
 
 
 def _agreed(plan: PlanInfo, yes: bool, discard: bool, remove: bool) -> tuple[bool, bool, bool]:
     """Ask a person at a terminal; without one, options must do."""
-    if plan.verdict == "refused" or not sys.stdin.isatty():
-        if not yes and plan.verdict != "refused":
+    if plan.is_refused or not sys.stdin.isatty():
+        if not yes and not plan.is_refused:
             raise RunError("nobody has agreed to the plan", hint="agree to it with --yes")
         return yes, discard, remove
     if not (yes or typer.confirm("Carry out this plan?", err=True)):

@@ -93,6 +93,111 @@ class Program(Asked):
     resources: Resources = Resources()
 
 
+class TrialState(StrEnum):
+    """What has become of a trial."""
+
+    DONE = "done"
+    UNKNOWN = "unknown"
+    """It could not be done, which says nothing against the program."""
+    FAILED = "failed"
+    """The program fails on rows of its inputs."""
+    EXCEEDED = "exceeded"
+    """It took more time or memory than trials may take."""
+
+
+class InputTrial(Told):
+    """What a trial has taken of an input.
+
+    Parameters
+    ----------
+    rows, dead
+        The newest rows, and how many of them are dead letters.
+    rate, basis
+        Rows per second that arrive now, and what that is taken from: times of commits, or event times.
+    """
+
+    rows: int
+    dead: int = 0
+    rate: float
+    basis: str
+
+
+class StageTrial(Told):
+    """What a stage is expected to do.
+
+    Parameters
+    ----------
+    rows_in, rows_out
+        Rows per second.
+    held
+        Rows that it holds, pending or in windows, by input.
+    match_rate
+        Share of the rows that have a match, by input, where that can be told.
+    """
+
+    rows_in: float
+    rows_out: float
+    held: dict[str, float] = Field(default_factory=dict)
+    match_rate: dict[str, float] = Field(default_factory=dict)
+
+
+class TrialInfo(Told):
+    """What a program is expected to do, as a trial over the newest rows of its inputs has it.
+
+    Parameters
+    ----------
+    state, why, where
+        Whether it was done; if not, why not, and of a failure in which stage and at which row.
+    rows_in, rows_out
+        Rows per second that are read of all inputs, and stored in all tables.
+    rows_held
+        Rows that its stages hold.
+    memory, checkpoint
+        Bytes of the driver with its workers, and of all checkpoints.
+    log_per_day
+        Bytes that it adds to the log in a day.
+    inputs, stages
+        By category, and by name.
+    notes
+        What could not be told, and why.
+    """
+
+    state: TrialState
+    why: str | None = None
+    where: str | None = None
+    rows_in: float | None = None
+    rows_out: float | None = None
+    rows_held: float | None = None
+    memory: float | None = None
+    checkpoint: float | None = None
+    log_per_day: float | None = None
+    inputs: dict[str, InputTrial] = Field(default_factory=dict)
+    stages: dict[str, StageTrial] = Field(default_factory=dict)
+    notes: list[str] = Field(default_factory=list)
+
+
+class QuotaInfo(Told):
+    """A quota, and how it is kept.
+
+    Parameters
+    ----------
+    name
+        Of the setting, without `quota_`.
+    figure, limit
+        What the program takes, None if that is not known; and what it may take.
+    text
+        Both in words.
+    kept
+        Whether it may land as far as this quota goes.
+    """
+
+    name: str
+    figure: float | None
+    limit: float
+    text: str
+    kept: bool
+
+
 class PlanInfo(Told):
     """What deploying a program would do.
 
@@ -110,6 +215,8 @@ class PlanInfo(Told):
         Tables and joins of what runs that the program leaves out.
     stages, resources
         What will run, and what it asks for.
+    trial, quotas
+        What it is expected to do, and whether it may do so much.
     hash
         Of the program, its options and resources, and what runs: another one is another plan.
     """
@@ -123,7 +230,15 @@ class PlanInfo(Told):
     removes: list[str] = Field(default_factory=list)
     stages: list[str] = Field(default_factory=list)
     resources: Resources = Resources()
+    trial: TrialInfo | None = None
+    quotas: list[QuotaInfo] = Field(default_factory=list)
     hash: str
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it cannot land, whatever is agreed to."""
+        fails = self.trial is not None and self.trial.state is TrialState.FAILED
+        return self.verdict == "refused" or fails or not all(quota.kept for quota in self.quotas)
 
 
 class Deploy(Program):

@@ -32,6 +32,7 @@ from braid.service.registry.database import Database
 from braid.service.registry.tables import Token
 from braid.service.settings import Settings
 from braid.service.state import ServiceState
+from braid.service.trials import Trials
 
 PREFIX = "/api/v1"
 _PROBLEMS: dict[int | str, dict[str, object]] = {
@@ -141,7 +142,7 @@ def open_state(settings: Settings, log: Log) -> ServiceState:
     database.migrate()
     _make_first_token(database, folder)
     supervise = Supervise(database, folder, LocalProcesses(folder), log, master=settings.master)
-    return ServiceState(settings, home, database, supervise)
+    return ServiceState(settings, home, database, supervise, Trials(home, settings, log))
 
 
 def _make_first_token(database: Database, folder: ServiceHome) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from braid import api
-from braid.client.models import ChangeInfo, Deploy, PlanInfo, Program
+from braid.client.models import ChangeInfo, Deploy, PlanInfo, Program, TrialState
 from braid.core.config import AppConfig, parse_options
 from braid.engine.ownership import check_inputs, check_outputs
 from braid.home.paths import AppHome, Home
@@ -66,6 +66,7 @@ class Planned:
                 + "; ".join(f"{one.subject}, {one.detail}" for one in refused),
                 hint="; or ".join(alternatives) or "deploy it as an application of another name",
             )
+        _check_trial(info)
         if asked.hash is not None and asked.hash != info.hash:
             raise ConflictError(
                 f"the plan for {info.application!r} has changed since it was made",
@@ -87,6 +88,25 @@ class Planned:
                 f"rows in flight would be decided before their time: {rows}",
                 hint="agree to it (--discard), or stop the inputs and drain it first",
             )
+
+
+def _check_trial(info: PlanInfo) -> None:
+    """Raise if the program fails on rows of its inputs, or takes more than it may."""
+    trial = info.trial
+    if trial is not None and trial.state is TrialState.FAILED:
+        raise ServiceError(
+            f"the trial of {info.application!r} has failed: {trial.why}",
+            where=trial.where,
+            hint="leave such rows out (WHERE), or compute something else of them (CASE)",
+        )
+    over = [quota for quota in info.quotas if not quota.kept]
+    if over:
+        raise ServiceError(
+            f"application {info.application!r} is over a quota: " + "; ".join(quota.text for quota in over),
+            where=", ".join(f"quota_{quota.name}" for quota in over),
+            hint="let it take less: shorter windows, a filter before the join, --memory, --cores; "
+            "or ask who runs the service for more",
+        )
 
 
 def plan_program(home: Home, asked: Program, landed: Landed, *, create: bool = False) -> Planned:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import parse_qs, urlsplit
 
-from pydantic import Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from braid.core.errors import ConfigError
+from braid.core.sizes import parse_size
 from braid.home.paths import default_home
 
 FILE = "braid.toml"
+Size = Annotated[int, BeforeValidator(lambda value: value if value is None else parse_size(value))]
+"""Bytes, written as `512m` or `2g`."""
 
 
 class Settings(BaseSettings):
@@ -45,6 +48,24 @@ class Settings(BaseSettings):
         "none", description="Whether somebody other than its author must approve a version."
     )
     master: str | None = Field(None, description="Where Spark runs; local[*] by default.")
+    trial_seconds: float = Field(
+        10, ge=0, le=25, description="How long a trial before landing may take; 0 is without trials."
+    )
+    trial_memory: Size = Field(2 << 30, ge=256 << 20, description="How much memory a trial may take.")
+    quota_rows_held: int | None = Field(None, ge=1, description="Most rows that an application may hold.")
+    quota_memory: Size | None = Field(
+        None, ge=1, description="Most memory of an application's driver with its workers."
+    )
+    quota_cores: int | None = Field(None, ge=1, description="Most cores of an application.")
+    quota_log_per_day: Size | None = Field(
+        None, ge=1, description="Most that an application may add to the log in a day."
+    )
+
+    @model_validator(mode="after")
+    def _quotas_need_trials(self) -> Self:
+        if self.trial_seconds == 0 and (self.quota_rows_held or self.quota_memory or self.quota_log_per_day):
+            raise ValueError("without trials, quotas of rows, memory and the log cannot be kept")
+        return self
 
 
 def read_settings(file: Path | None = None, **flags: object) -> Settings:
@@ -65,7 +86,7 @@ def read_settings(file: Path | None = None, **flags: object) -> Settings:
         return Settings(**{name: found[name] for name in known} | given)
     except ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(map(str, first["loc"]))
+        name = ".".join(map(str, first["loc"])) or "trial_seconds"
         source = "flag" if name in given else "file" if name in found else f"variable BRAID_{name.upper()}"
         raise ConfigError(
             f"setting {name!r} ({source}): {first['msg']}",

@@ -20,6 +20,7 @@ from braid.service.loops.base import Loop
 from braid.service.loops.supervise import Supervise
 from braid.service.registry.database import Database
 from braid.service.settings import Settings
+from braid.service.trials import Trials
 
 
 @dataclass
@@ -30,6 +31,7 @@ class ServiceState:
     home: Home
     database: Database
     supervise: Supervise
+    trials: Trials
     others: list[Loop] = field(default_factory=list)
     """Loops besides that."""
     started: float = field(default_factory=time.time)

@@ -84,7 +84,9 @@ class Tried:
 @pytest.fixture
 def tried(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Tried]:
     """A service whose loop takes a turn when a test says so; parameters are settings."""
-    settings = Settings(home=tmp_path / "home", **getattr(request, "param", {}))
+    # Trials take a second each.
+    asked = {"trial_seconds": 0, **getattr(request, "param", {})}
+    settings = Settings(home=tmp_path / "home", **asked)
     folder = ServiceHome(Home.at(settings.home))
     folder.make()
     with log_to_file(folder.root / "service.log", "service") as log:

@@ -16,6 +16,7 @@ from braid.client.models import (
     LogLines,
     PlanInfo,
     Program,
+    Role,
     Rollback,
     VersionInfo,
 )
@@ -33,14 +34,19 @@ router = APIRouter(tags=["applications"])
 
 @router.post("/plans")
 def plan(state: State, who: Viewer, asked: Program) -> PlanInfo:
-    """What deploying a program would do, without doing anything."""
-    return _planned(state, asked, create=True).info
+    """What deploying a program would do, without doing anything.
+
+    Whoever may neither see rows nor deploy is not told of a trial: what filters let pass tells of rows.
+    """
+    return _planned(state, asked, create=True, tries=who.rows or who.role.may(Role.EDITOR)).info
 
 
 @router.post("/deployments", status_code=201)
 def deploy(state: State, who: Editor, asked: Deploy) -> VersionInfo:
     """Land a program: a version of its application is made, and runs unless it has to be approved."""
-    found = _planned(state, asked, create=asked.create)
+    found = _planned(state, asked, create=asked.create, tries=False)
+    found.check(asked)
+    found = state.trials.tried(found)
     with state.landing() as session:
         version = landing.land(
             session, state.home, found, asked, who, time.time(), review=state.settings.review == "required"
@@ -96,9 +102,11 @@ def restart(state: State, who: ApplicationEditor, name: str) -> ApplicationInfo:
 @router.post("/applications/{name}/rollback", status_code=201)
 def rollback(state: State, who: ApplicationEditor, name: str, asked: Rollback) -> VersionInfo:
     """Land the program of an earlier version again; that is an update like any other."""
-    with state.landing() as session:
+    with state.database.reading() as session:
         text, again = landing.rolled_back(session, name, asked)
         found = planned(state.home, loads(text), again, landing.landed(session))
+    found = state.trials.tried(found)
+    with state.landing() as session:
         version = landing.land(
             session, state.home, found, again, who, time.time(), review=state.settings.review == "required"
         )
@@ -164,10 +172,10 @@ def rescale(
     return api.rescale(name, state.home, shards=shards, partitions=partitions)
 
 
-def _planned(state: State, asked: Program, *, create: bool) -> Planned:
+def _planned(state: State, asked: Program, *, create: bool, tries: bool) -> Planned:
     with state.database.reading() as session:
-        landed = landing.landed(session)
-        return plan_program(state.home, asked, landed, create=create)
+        found = plan_program(state.home, asked, landing.landed(session), create=create)
+    return state.trials.tried(found) if tries else found
 
 
 def _want(
