@@ -168,6 +168,8 @@ class Driver(Record):
         Where it is; and, while it starts, what it is doing.
     error, domain
         What it has failed with, and whose fault that is.
+    told
+        Whether it was asked to end, by the service or as a machine that is shut down asks every process.
     """
 
     job: str
@@ -175,6 +177,7 @@ class Driver(Record):
     pid: int
     began: str
     started: float | None = None
+    told: bool = False
     beat: float
     state: DriverState = DriverState.STARTING
     phase: str | None = None

@@ -87,6 +87,7 @@ class Running:
     def _stop(self, number: int, frame: FrameType | None) -> None:
         """Ask it to end; a start is interrupted, which loses nothing."""
         self._asked.set()
+        self._teller.told()
         if self._teller.said.state is DriverState.STARTING:
             self._teller.end()
             os._exit(0)

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
@@ -109,7 +110,7 @@ def serve(settings: Settings, on_ready: Callable[[ServiceState, str, str | None]
                 # uvicorn raises the signal that has ended it once more, when it is done.
                 for number in (signal.SIGINT, signal.SIGTERM):
                     signal.signal(number, lambda number, frame: None)
-                uvicorn.Server(config).run(sockets=[listening])
+                _Server(config, state.supervise.end).run(sockets=[listening])
                 for loop in state.loops:
                     if loop.died is not None:
                         raise loop.died
@@ -132,6 +133,19 @@ def http_server(app: FastAPI, settings: Settings) -> uvicorn.Config:
         ssl_certfile=settings.tls_certificate,
         ssl_keyfile=settings.tls_key,
     )
+
+
+class _Server(uvicorn.Server):
+    """A server that says at once when it is to end: requests are answered first, which may take seconds."""
+
+    def __init__(self, config: uvicorn.Config, on_signal: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_signal = on_signal
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Handle a signal."""
+        self._on_signal()
+        super().handle_exit(sig, frame)
 
 
 def open_state(settings: Settings, log: Log) -> ServiceState:

@@ -75,6 +75,7 @@ class Member:
         if self._stopping.is_set():
             return
         self._stopping.set()
+        self._teller.told()
         if self._handle is not None:
             spawn("stop", self._handle.stop)
 

@@ -33,6 +33,7 @@ class Teller:
         self._job = job
         self._telling = threading.RLock()  # a signal may come while the main thread has it
         self._over = False
+        self._told = False
         pid = os.getpid()
         self.said = Driver(job=job.id, version=job.version, pid=pid, began=began(pid) or "", beat=time.time())
 
@@ -52,6 +53,10 @@ class Teller:
         if error is not None:
             print(error, file=sys.stderr, flush=True)  # noqa: T201  its output is a file
 
+    def told(self) -> None:
+        """Take note that it was asked to end; that is written with whatever is said next."""
+        self._told = True
+
     def is_replaced(self) -> bool:
         """Whether another job has taken the place of this one."""
         try:
@@ -61,7 +66,7 @@ class Teller:
         return job is None or job.id != self._job.id
 
     def _write(self, changes: dict[str, object]) -> None:
-        self.said = self.said.model_copy(update={**changes, "beat": time.time()})
+        self.said = self.said.model_copy(update={**changes, "told": self._told, "beat": time.time()})
         try:
             self.said.write(self._folder.driver_file, durable=False)
         except OSError as error:

@@ -127,7 +127,9 @@ def _while_running(wanted: Wanted, seen: Seen, job: Job, now: float, limits: Lim
             return Step(What.NOTHING, "waiting for its process", until=job.asked + limits.register)
         return Step(What.CLOSE, "its process has never said that it is there", failed=fits)
     if not driver.state.active:
-        return Step(What.CLOSE, driver.error or "it has ended", failed=fits or driver.error is not None)
+        # One that was asked to end, though it should run, has not failed: its machine is shut down.
+        failed = driver.error is not None or (fits and not driver.told)
+        return Step(What.CLOSE, driver.error or "it has ended", failed=failed)
     if not seen.alive:
         return Step(What.CLOSE, "its process is gone", failed=fits and not told)
     if now - driver.beat > limits.dead:

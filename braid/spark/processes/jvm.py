@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
@@ -63,7 +66,8 @@ class Jvm:
 def launch(settings: Mapping[str, str], log: Path | None) -> None:
     """Start Java for the Spark application that this process is going to start, unless it is there.
 
-    It ends when its standard input does, and so with this process, however that ends.
+    It ends when its standard input does, and so with this process, however that ends. It ignores SIGTERM:
+    every process gets that when a machine is shut down, and Java must be there until this one has ended well.
 
     Parameters
     ----------
@@ -83,8 +87,26 @@ def launch(settings: Mapping[str, str], log: Path | None) -> None:
         if log is not None:
             log.parent.mkdir(parents=True, exist_ok=True)
             how["stdout"] = how["stderr"] = held.enter_context(log.open("ab"))
+        program = held.enter_context(_ignoring_sigterm(Path(_find_spark_home(), "bin", "spark-submit")))
+        if program is not None:
+            how["executable"] = str(program)
         gateway = launch_gateway(conf, how)  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+@contextmanager
+def _ignoring_sigterm(program: Path) -> Iterator[Path | None]:
+    """A command that becomes a program which SIGTERM does not end; None if there can be none.
+
+    Java leaves a signal alone that is ignored when it starts. PySpark lets us choose which file is executed
+    to start it, but not what is done in the new process before.
+    """
+    with tempfile.TemporaryDirectory(prefix="braid-java-") as folder:
+        script = Path(folder, program.name)
+        script.write_text(f"#!/bin/sh\ntrap '' TERM\nexec {shlex.quote(str(program))} \"$@\"\n")
+        script.chmod(0o700)
+        # No program may run in the folder for temporary files of some machines.
+        yield script if os.access(script, os.X_OK) else None
 
 
 def forget() -> None:

@@ -5,6 +5,7 @@ It is to be up within milliseconds, so it imports next to nothing, and nothing o
 
 from __future__ import annotations
 
+import _thread
 import array
 import os
 import signal
@@ -40,6 +41,13 @@ def read(connection: socket.socket) -> int:
     return int(number)
 
 
+def pass_on(pid: int) -> None:
+    """Ask a process to end whenever Spark does; it ignores SIGTERM itself, which others send to everybody."""
+    while True:
+        if signal.sigwaitinfo([signal.SIGTERM]).si_pid == os.getppid():
+            os.kill(pid, signal.SIGHUP)
+
+
 def main(address: str, python: str, arguments: list[str]) -> int:
     """Stand for a process of the nursery; without one, or for what it cannot do, become Python."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -52,8 +60,11 @@ def main(address: str, python: str, arguments: list[str]) -> int:
     except (OSError, EOFError):
         signal.signal(signal.SIGINT, before)
         os.execv(python, [python, *arguments])
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda received, _: os.kill(pid, received))
+    signal.signal(signal.SIGHUP, lambda received, _: os.kill(pid, received))
+    # One that is ignored, as Java passes it on, would not be waited for either.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _thread.start_new_thread(pass_on, (pid,))
     for stream in range(3):
         os.close(stream)
     try:

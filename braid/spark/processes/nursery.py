@@ -3,8 +3,11 @@
 Spark starts a Python process for every source, sink and operator of every query, and each of them would
 import for most of a second what the others have imported, too. Instead, Spark is given a launcher for its
 Python: it asks the nursery for a process, hands its standard streams over, and stays as the process that
-Spark sees: it ends as its process ends, passes a request to end on, and takes its process with it if killed.
-Without a nursery to answer, the launcher starts Python itself.
+Spark sees: it ends as its process ends, passes a request of Spark's to end on, and takes its process with it
+if killed. Without a nursery to answer, the launcher starts Python itself.
+
+SIGTERM that anybody else sends ends none of them: when a machine is shut down every process gets it, and the
+driver needs them until it has ended in good order.
 """
 
 from __future__ import annotations
@@ -129,7 +132,7 @@ class Nursery:
                 pass
         finally:
             for pid in self._waiting:
-                os.kill(pid, signal.SIGTERM)
+                _kill(pid)
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _turn(self) -> bool:
@@ -187,7 +190,7 @@ class Nursery:
         connection = self._waiting.get(pid)
         if connection is not None:
             self._events.unregister(connection)
-            os.kill(pid, signal.SIGKILL)
+            _kill(pid)
             os.waitpid(pid, 0)
             del self._waiting[pid]
             connection.close()
@@ -205,6 +208,11 @@ class Nursery:
             os.dup2(stream, number)
             os.close(stream)
         run(request)
+
+
+def _kill(pid: int) -> None:
+    """Kill a process, and what it has forked if it leads a group, as what forks workers does."""
+    (os.killpg if os.getpgid(pid) == pid else os.kill)(pid, signal.SIGKILL)
 
 
 @dataclass(frozen=True)
@@ -280,8 +288,9 @@ def run(request: Request) -> NoReturn:
 
 
 def main() -> None:
-    """Import, and fork. An interrupt from the keyboard is for the driver to handle, as elsewhere in Spark."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Import, and fork. Requests to end are for the driver to handle, as elsewhere in Spark."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     nursery = Nursery(Path(sys.argv[1]), socket.socket(fileno=int(sys.argv[2])))
     for name in (*PRELOADED, *_ALSO):
         importlib.import_module(name)

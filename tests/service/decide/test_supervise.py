@@ -59,6 +59,9 @@ def test_another_version_or_another_start_ends_the_one_that_runs(wanted: Wanted)
 def test_what_ends_by_itself_has_failed() -> None:
     ended = replace(SEEN, driver=DRIVER.model_copy(update={"state": DriverState.ENDED}))
     assert step(seen=ended).failed
+    shut_down = DRIVER.model_copy(update={"state": DriverState.ENDED, "told": True})
+    found = step(seen=replace(SEEN, driver=shut_down))
+    assert (found.what, found.failed) == (What.CLOSE, False)
     wrong = DRIVER.model_copy(update={"state": DriverState.FAILED, "error": "x", "domain": Domain.USER})
     assert step(seen=replace(SEEN, driver=wrong)).failed
 

@@ -113,8 +113,21 @@ def test_ending_the_launcher_ends_the_process(python: str, number: signal.Signal
         pid = int(process.stdout.readline())
         assert pid != process.pid
         process.send_signal(number)
-        assert process.wait(30) in (-number, 128 + number)
+        assert process.wait(30) in (-signal.SIGKILL, 128 + signal.SIGHUP)
         assert ended(pid)
+
+
+def test_a_request_to_end_that_the_whole_machine_gets_ends_nothing(python: str) -> None:
+    (running,) = nursery._running
+    with waiting(python) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        everyone = [str(one) for one in (process.pid, pid, running.pid)]
+        # Not from this process, which has started the launcher.
+        subprocess.run(["kill", "-TERM", *everyone], check=True, timeout=LIMIT)
+        done = subprocess.run([python, "-c", "print(1)"], capture_output=True, text=True, timeout=LIMIT)
+        assert done.stdout == "1\n"
+        assert (process.poll(), running.poll()) == (None, None)
 
 
 def test_an_interrupt_from_the_keyboard_ends_nothing(python: str) -> None:
