@@ -7,27 +7,41 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from braid.client.examples import with_example
 from braid.home.service import Resources
+
+MOST = 2**31 - 1
+"""Of a number that the registry keeps."""
+_NO_NUL = r"^[^\x00]*$"
+"""Not all databases can keep it."""
+_PRINTED = r"^[^\x00-\x1f\x7f-\x9f]+$"
+"""What is printed on terminals does not command them."""
 
 
 class Told(BaseModel):
     """What the service says; names that this version does not know are left out."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", json_schema_extra=with_example)
 
 
 class Asked(BaseModel):
     """What the service is asked; names that it does not know are an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=with_example)
 
 
 class Problem(Told):
     """What is wrong, where, and what to do."""
 
-    what: str = Field(examples=["there is no application 'clicks'"])
+    what: str
     where: str | None = None
-    hint: str | None = Field(None, examples=["applications: search_app"])
+    hint: str | None = None
+
+
+class Health(Told):
+    """Whether the service answers, and its loops run."""
+
+    well: bool
 
 
 class Role(StrEnum):
@@ -88,7 +102,7 @@ class ChangeInfo(Told):
 class Program(Asked):
     """A program, options that override its own, and what it asks for."""
 
-    program: str = Field(examples=["CREATE APPLICATION search_app; ..."])
+    program: str = Field(max_length=1_000_000, pattern=_NO_NUL)
     options: dict[str, str] = Field(default_factory=dict)
     resources: Resources = Resources()
 
@@ -255,7 +269,7 @@ class Deploy(Program):
         Whether inputs that are not there are made, empty.
     """
 
-    hash: str | None = None
+    hash: str | None = Field(None, max_length=64)
     replay: bool = False
     discard: bool = False
     remove: bool = False
@@ -265,7 +279,7 @@ class Deploy(Program):
 class Rollback(Asked):
     """Go back to an earlier version; by default to the one before the last."""
 
-    version: int | None = None
+    version: int | None = Field(None, ge=1, le=MOST)
     replay: bool = False
     discard: bool = False
     remove: bool = False
@@ -274,7 +288,7 @@ class Rollback(Asked):
 class Approval(Asked):
     """Approve a version."""
 
-    hash: str
+    hash: str = Field(max_length=64)
 
 
 class VersionInfo(Told):
@@ -363,7 +377,7 @@ NamePattern = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.*?-]{1,200
 class NewToken(Asked):
     """A token to be made."""
 
-    name: str = Field(min_length=1, max_length=200)
+    name: str = Field(min_length=1, max_length=200, pattern=_PRINTED)
     role: Role = Role.VIEWER
     rows: bool = Field(False, description="Whether it may see rows.")
     days: float | None = Field(90, gt=0, le=3660, description="After which it expires; null is never.")
@@ -443,6 +457,12 @@ class Records(Asked):
     """Records to publish."""
 
     records: list[dict[str, Any]] = Field(max_length=10_000)
+
+
+class Published(Told):
+    """How many records were published."""
+
+    published: int
 
 
 class Rows(Told):

@@ -21,16 +21,18 @@ TEMP_PREFIX = ".tmp-"
 MAGIC_LENGTH = 8
 """Bytes of an Arrow file before its schema."""
 MAX_SHARDS = 4096
+MAX_NAME = 200
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
 _DIGITS = 20
 
 
 def check_name(name: str, what: str) -> str:
     """Return `name` if it can be a part of a path on every filesystem, else raise `LogError`."""
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
         raise LogError(
             f"{what} {name!r} is not valid",
-            hint="use letters, digits, '_', '-' and '.', and start with a letter, a digit or '_'",
+            hint="use letters, digits, '_', '-' and '.', and start with a letter, a digit or '_'; "
+            f"at most {MAX_NAME} in all",
         )
     return name
 

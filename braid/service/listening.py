@@ -21,9 +21,8 @@ def listen(settings: Settings) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((settings.host, settings.port))
-        # Whoever reads the address finds somebody there, who answers as soon as all is ready.
-        listening.listen(128)
         check_address(settings, listening.getsockname()[0])
+        # Whoever reads the address finds somebody there, who answers as soon as all is ready.
         listening.listen(_WAITING)
     except OSError as error:
         listening.close()

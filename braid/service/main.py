@@ -14,7 +14,7 @@ from fastapi import FastAPI
 from sqlalchemy import select
 
 from braid import __version__
-from braid.client.models import NewToken, Problem, Role
+from braid.client.models import NewToken, Role
 from braid.core.errors import RunError
 from braid.core.logging import Log, log_to_file
 from braid.home.locks import exclusive
@@ -28,6 +28,7 @@ from braid.service.identity import identify, make_token
 from braid.service.limits import BodyLimit
 from braid.service.listening import listen, url_of, warning_of
 from braid.service.loops.supervise import Supervise
+from braid.service.parameters import ALWAYS
 from braid.service.problems import add_handlers
 from braid.service.registry.database import Database
 from braid.service.registry.tables import Token
@@ -36,9 +37,11 @@ from braid.service.state import ServiceState
 from braid.service.trials import Trials
 
 PREFIX = "/api/v1"
-_PROBLEMS: dict[int | str, dict[str, object]] = {
-    status: {"model": Problem} for status in (400, 401, 403, 404, 409, 421, 422)
-}
+_TAGS = [
+    {"name": "service", "description": "The service itself, who may use it, and what has happened."},
+    {"name": "applications", "description": "Programs, what is deployed, and how it is."},
+    {"name": "data", "description": "Categories of the log: what goes in, and what has come out."},
+]
 
 
 def create_app(state: ServiceState) -> FastAPI:
@@ -65,7 +68,9 @@ def create_app(state: ServiceState) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        responses=_PROBLEMS,
+        responses=ALWAYS,
+        generate_unique_id_function=lambda route: route.name,
+        openapi_tags=_TAGS,
     )
     app.state.service = state
     for module in (service, applications, data):

@@ -18,6 +18,7 @@ from braid.home.service import ServiceHome
 from braid.service.identity import ANYBODY, Identity, identify, note_use
 from braid.service.loops.base import Loop
 from braid.service.loops.supervise import Supervise
+from braid.service.parameters import ApplicationName
 from braid.service.registry.database import Database
 from braid.service.settings import Settings
 from braid.service.trials import Trials
@@ -98,7 +99,7 @@ def _needs(role: Role) -> object:
 
 
 def _needs_for_application(role: Role) -> object:
-    def checked(who: Who, name: str) -> Identity:
+    def checked(who: Who, name: ApplicationName) -> Identity:
         who.need(role)
         who.need_application(name)
         return who

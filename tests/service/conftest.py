@@ -36,16 +36,23 @@ def postgres() -> Iterator[str]:
         yield url
 
 
+def emptied(url: str) -> str:
+    """The URL of a database in which nothing is left."""
+    found = Database(url)
+    with found.transaction() as session:
+        session.execute(text("DROP SCHEMA public CASCADE"))
+        session.execute(text("CREATE SCHEMA public"))
+    found.close()
+    return url
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def empty_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     """A database without a schema."""
     if request.param == "sqlite":
         found = Database(f"sqlite:///{tmp_path / 'registry.db'}")
     else:
-        found = Database(request.getfixturevalue("postgres"))
-        with found.transaction() as session:
-            session.execute(text("DROP SCHEMA public CASCADE"))
-            session.execute(text("CREATE SCHEMA public"))
+        found = Database(emptied(request.getfixturevalue("postgres")))
     yield found
     found.close()
 
@@ -85,8 +92,10 @@ class Tried:
 def tried(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Tried]:
     """A service whose loop takes a turn when a test says so; parameters are settings."""
     # Trials take a second each.
-    asked = {"trial_seconds": 0, **getattr(request, "param", {})}
-    settings = Settings(home=tmp_path / "home", **asked)
+    given = {"trial_seconds": 0, **getattr(request, "param", {})}
+    if given.get("registry") == "postgresql":
+        given["registry"] = emptied(request.getfixturevalue("postgres"))
+    settings = Settings(home=tmp_path / "home", **given)
     folder = ServiceHome(Home.at(settings.home))
     folder.make()
     with log_to_file(folder.root / "service.log", "service") as log:

@@ -3,34 +3,58 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from braid.api.data import publish
 from braid.client.models import Role
+from braid.service.errors import UnknownError
+from braid.service.identity import identify
 from tests.service.conftest import Tried
 
 API = "/api/v1"
-SECURED = [
-    ("GET", "/service"),
-    ("GET", "/applications"),
-    ("GET", "/events"),
-    ("GET", "/audit"),
-    ("GET", "/tokens"),
-    ("GET", "/categories"),
-    ("POST", "/plans"),
-    ("POST", "/deployments"),
-    ("DELETE", "/applications/x"),
-]
+
+
+def operations(tried: Tried) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """All operations of the API: method, path and description."""
+    for path, found in tried.app.openapi()["paths"].items():
+        for method, operation in found.items():
+            yield method.upper(), path.format(name="x", number=1), operation
 
 
 def test_nobody_gets_in_without_a_token(tried: Tried) -> None:
-    assert tried.http.get(f"{API}/health", headers={"Authorization": ""}).status_code == 200
-    for method, path in SECURED:
-        for wrong in ("", "Bearer ", "Bearer braid_wrong", "Basic YTpi"):
-            answer = tried.http.request(method, API + path, headers={"Authorization": wrong})
-            assert answer.status_code == 401, (method, path, wrong)
+    right = str(tried.http.headers["Authorization"]).removeprefix("Bearer ")
+    wrongs = [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer braid_wrong",
+        "Basic YTpi",
+        right,
+        f"Basic {right}",
+        f"Bearer{right}",
+    ]
+    wrongs += [f"Bearer {right[:-1]}", f"Bearer {right}x", f"Bearer {right.upper()}", f"Bearer x {right}"]
+    wrongs += [f"Bearer {right},{right}", "Bearer \x00", "Bearer " + "a" * 10_000, "Bearer ' OR 1=1 --"]
+    for method, path, _ in operations(tried):
+        if path == f"{API}/health":
+            assert tried.http.get(path, headers={"Authorization": ""}).status_code == 200
+            continue
+        for wrong in wrongs:
+            answer = tried.http.request(method, path, headers={"Authorization": wrong}, json={})
+            assert answer.status_code == 401, (method, path, wrong, answer.text)
             assert answer.headers["www-authenticate"] == "Bearer"
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(max_size=60))
+def test_no_other_secret_is_a_token(tried: Tried, secret: str) -> None:
+    with tried.state.database.reading() as session, pytest.raises(UnknownError):
+        identify(session, secret, 0.0, "here")
 
 
 def test_all_operations_but_health_need_a_token(tried: Tried) -> None:

@@ -20,19 +20,37 @@ from braid.client.models import (
     Rollback,
     VersionInfo,
 )
+from braid.core.errors import RunError
+from braid.log.layout import MAX_SHARDS
 from braid.plan.serialise import loads
 from braid.service import landing
 from braid.service.applications import application_info, application_infos
 from braid.service.deleting import delete_application
+from braid.service.errors import ConflictError
 from braid.service.identity import Identity
 from braid.service.logs import read_log
+from braid.service.parameters import (
+    KNOWN,
+    MOST_EVENTS,
+    WITH_BODY,
+    ApplicationName,
+    Responses,
+    VersionNumber,
+    problems,
+)
 from braid.service.planning import Planned, plan_program, planned
 from braid.service.state import ApplicationApprover, ApplicationEditor, Editor, State, Viewer
 
-router = APIRouter(tags=["applications"])
+_RESCALED: Responses = {
+    200: {
+        "description": "Seconds until each stage went on with its new shards.",
+        "content": {"application/json": {"example": {"clicked": 1.4}}},
+    }
+}
+router = APIRouter(tags=["applications"], responses=KNOWN)
 
 
-@router.post("/plans")
+@router.post("/plans", responses=WITH_BODY)
 def plan(state: State, who: Viewer, asked: Program) -> PlanInfo:
     """What deploying a program would do, without doing anything.
 
@@ -41,10 +59,11 @@ def plan(state: State, who: Viewer, asked: Program) -> PlanInfo:
     return _planned(state, asked, create=True, tries=who.rows or who.role.may(Role.EDITOR)).info
 
 
-@router.post("/deployments", status_code=201)
+@router.post("/deployments", status_code=201, responses=WITH_BODY | problems(403, 409))
 def deploy(state: State, who: Editor, asked: Deploy) -> VersionInfo:
     """Land a program: a version of its application is made, and runs unless it has to be approved."""
     found = _planned(state, asked, create=asked.create, tries=False)
+    who.need_application(found.info.application)
     found.check(asked)
     found = state.trials.tried(found)
     with state.landing() as session:
@@ -61,19 +80,19 @@ def applications(state: State, who: Viewer) -> list[ApplicationInfo]:
         return application_infos(session, state, time.time())
 
 
-@router.get("/applications/{name}")
-def application(state: State, who: Viewer, name: str) -> ApplicationInfo:
+@router.get("/applications/{name}", responses=problems(404, 422))
+def application(state: State, who: Viewer, name: ApplicationName) -> ApplicationInfo:
     """An application, with the metrics of its stages."""
     with state.database.reading() as session:
         found = landing.application_of(session, name)
         return application_info(session, state, found, time.time(), whole=True)
 
 
-@router.delete("/applications/{name}")
+@router.delete("/applications/{name}", responses=problems(403, 404, 409, 422))
 def delete(
     state: State,
     who: ApplicationEditor,
-    name: str,
+    name: ApplicationName,
     keep_data: bool = Query(False, description="Whether to keep all that it has stored."),
     dry_run: bool = Query(False, description="Only say what would go."),
 ) -> Deleted:
@@ -81,26 +100,26 @@ def delete(
     return delete_application(state, name, who, time.time(), keep_data=keep_data, dry_run=dry_run)
 
 
-@router.post("/applications/{name}/start")
-def start(state: State, who: ApplicationEditor, name: str) -> ApplicationInfo:
+@router.post("/applications/{name}/start", responses=problems(403, 404, 409, 422))
+def start(state: State, who: ApplicationEditor, name: ApplicationName) -> ApplicationInfo:
     """Have an application run; one that has failed is started at once."""
     return _want(state, who, name, Desired.RUNNING)
 
 
-@router.post("/applications/{name}/stop")
-def stop(state: State, who: ApplicationEditor, name: str) -> ApplicationInfo:
+@router.post("/applications/{name}/stop", responses=problems(403, 404, 409, 422))
+def stop(state: State, who: ApplicationEditor, name: ApplicationName) -> ApplicationInfo:
     """Have an application stopped, in good order."""
     return _want(state, who, name, Desired.STOPPED)
 
 
-@router.post("/applications/{name}/restart")
-def restart(state: State, who: ApplicationEditor, name: str) -> ApplicationInfo:
+@router.post("/applications/{name}/restart", responses=problems(403, 404, 409, 422))
+def restart(state: State, who: ApplicationEditor, name: ApplicationName) -> ApplicationInfo:
     """Have an application stopped and started again."""
     return _want(state, who, name, Desired.RUNNING, again=True)
 
 
-@router.post("/applications/{name}/rollback", status_code=201)
-def rollback(state: State, who: ApplicationEditor, name: str, asked: Rollback) -> VersionInfo:
+@router.post("/applications/{name}/rollback", status_code=201, responses=WITH_BODY | problems(403, 404, 409))
+def rollback(state: State, who: ApplicationEditor, name: ApplicationName, asked: Rollback) -> VersionInfo:
     """Land the program of an earlier version again; that is an update like any other."""
     with state.database.reading() as session:
         text, again = landing.rolled_back(session, name, asked)
@@ -113,23 +132,25 @@ def rollback(state: State, who: ApplicationEditor, name: str, asked: Rollback) -
         return landing.version_info(version)
 
 
-@router.get("/applications/{name}/versions")
-def versions(state: State, who: Viewer, name: str) -> list[VersionInfo]:
+@router.get("/applications/{name}/versions", responses=problems(404, 422))
+def versions(state: State, who: Viewer, name: ApplicationName) -> list[VersionInfo]:
     """The versions of an application, oldest first."""
     with state.database.reading() as session:
         landing.application_of(session, name)
         return [landing.version_info(one) for one in landing.versions(session, name)]
 
 
-@router.get("/applications/{name}/versions/{number}")
-def version(state: State, who: Viewer, name: str, number: int) -> VersionInfo:
+@router.get("/applications/{name}/versions/{number}", responses=problems(404, 422))
+def version(state: State, who: Viewer, name: ApplicationName, number: VersionNumber) -> VersionInfo:
     """A version, with its program."""
     with state.database.reading() as session:
         return landing.version_info(landing.version_of(session, name, number), whole=True)
 
 
-@router.post("/applications/{name}/versions/{number}/approve")
-def approve(state: State, who: ApplicationApprover, name: str, number: int, asked: Approval) -> VersionInfo:
+@router.post("/applications/{name}/versions/{number}/approve", responses=WITH_BODY | problems(403, 404, 409))
+def approve(
+    state: State, who: ApplicationApprover, name: ApplicationName, number: VersionNumber, asked: Approval
+) -> VersionInfo:
     """Approve a version that waits; it is void if what runs has changed since it was made."""
     with state.landing() as session:
         waiting = landing.version_of(session, name, number)
@@ -144,15 +165,15 @@ def approve(state: State, who: ApplicationApprover, name: str, number: int, aske
         return landing.version_info(found)
 
 
-@router.get("/applications/{name}/logs")
+@router.get("/applications/{name}/logs", responses=problems(404, 422))
 def logs(
     state: State,
     who: Viewer,
-    name: str,
+    name: ApplicationName,
     after: int | None = Query(
-        None, ge=0, description="Where to go on reading; the last lines if it is not given."
+        None, ge=0, le=MOST_EVENTS, description="Where to go on reading; the last lines if it is not given."
     ),
-    lines: int = Query(200, ge=1, le=5000),
+    lines: int = Query(200, ge=1, le=5000, description="How many at most."),
 ) -> LogLines:
     """What has happened to an application's queries, as JSON lines."""
     with state.database.reading() as session:
@@ -160,16 +181,23 @@ def logs(
     return read_log(state.home.application(name).log_file, after, lines)
 
 
-@router.post("/applications/{name}/rescale")
+@router.post("/applications/{name}/rescale", responses=_RESCALED | problems(403, 404, 409, 422))
 def rescale(
     state: State,
     who: ApplicationEditor,
-    name: str,
-    shards: int | None = Query(None, ge=1),
-    partitions: int | None = Query(None, ge=1),
+    name: ApplicationName,
+    shards: int | None = Query(None, ge=1, le=MAX_SHARDS, description="Of each stage.", examples=[16]),
+    partitions: int | None = Query(
+        None, ge=1, le=MAX_SHARDS, description="Tasks of Spark that work on them.", examples=[4]
+    ),
 ) -> dict[str, float]:
     """Give the stateful stages of a running application other shards and state partitions."""
-    return api.rescale(name, state.home, shards=shards, partitions=partitions)
+    with state.database.reading() as session:
+        landing.application_of(session, name)
+    try:
+        return api.rescale(name, state.home, shards=shards, partitions=partitions)
+    except RunError as error:
+        raise ConflictError(error.what, where=error.where, hint=error.hint) from None
 
 
 def _planned(state: State, asked: Program, *, create: bool, tries: bool) -> Planned:
@@ -179,7 +207,7 @@ def _planned(state: State, asked: Program, *, create: bool, tries: bool) -> Plan
 
 
 def _want(
-    state: State, who: Identity, name: str, desired: Desired, *, again: bool = False
+    state: State, who: Identity, name: ApplicationName, desired: Desired, *, again: bool = False
 ) -> ApplicationInfo:
     with state.landing() as session:
         found = landing.want(session, name, desired, who, time.time(), again=again)
