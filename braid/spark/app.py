@@ -282,7 +282,7 @@ class Application:
             self._log.warning("retention is shorter than a window", detail=text)
         self._beginning.tell(self._log, self._overridden)
         with _writing():
-            self._lease = take_lease(self.home)
+            self._lease = self._report.holder = take_lease(self.home)
             for stage in self.plan.stages:
                 for what in ("drain", "pacing", "seal"):
                     self.home.control_file(stage.name, what).unlink(missing_ok=True)
@@ -316,11 +316,10 @@ class Application:
         self._threads.repeat("watch", _WATCH_SECONDS, partial(self._watch, queries))
         if not self._drain:
             self._threads.start("layout", KeepLayout(self.home, self._log, queries, stopping).run)
-            self._threads.repeat(
-                "savepoints", _WATCH_SECONDS, partial(answer_save, self.home, queries, self._log)
-            )
+            answer = partial(answer_save, self.home, queries, self._log)
+            self._threads.repeat("savepoints", _WATCH_SECONDS, partial(self._if_mine, answer))
         self._upkeep = RunUpkeep(self.home, self._options, self._report.needs, self._log, stopping)
-        self._threads.repeat("upkeep", _UPKEEP_SECONDS, self._upkeep.turn)
+        self._threads.repeat("upkeep", _UPKEEP_SECONDS, partial(self._if_mine, self._upkeep.turn))
         if self._drain:
             self._threads.start("drain", partial(self._work_off, queries))
         self._begun.set()
@@ -356,6 +355,11 @@ class Application:
                     self.fail(gone)
         finally:
             self._finish()
+
+    def _if_mine(self, turn: Callable[[], object]) -> None:
+        """Do something, unless another run has taken the place of this one."""
+        self._report.check()
+        turn()
 
     def _watch(self, queries: RunQueries) -> None:
         """Collect metrics, and look for failures."""

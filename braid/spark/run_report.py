@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from braid.core.config import AppConfig
+from braid.core.errors import RunError
 from braid.core.logging import Log
 from braid.engine.cadence import Cadences
 from braid.engine.needs import RunNeeds
 from braid.engine.run_metrics import Progress, RunStatus, StageMetrics
 from braid.engine.silences import Silences
 from braid.home.files import is_full
+from braid.home.lease import check_lease
 from braid.home.metrics import MicroBatch
 from braid.home.paths import AppHome
 from braid.plan.kinds.slicer import SlicerStage
@@ -38,6 +40,8 @@ class RunReport:
         What follows from how long micro-batches take; None if nothing does.
     on_progress
         Called with the metrics of every micro-batch.
+    holder
+        Of the application's lease, once this run has it: what a later holder says is not overwritten.
     metrics, needs, status
         What is told of stages, of what they need of the log, and of the run.
     """
@@ -47,6 +51,7 @@ class RunReport:
     options: AppConfig
     cadences: Cadences | None
     on_progress: Callable[[MicroBatch], None] | None
+    holder: str | None = None
     metrics: dict[str, StageMetrics] = field(init=False)
     needs: RunNeeds = field(init=False)
     status: RunStatus = field(init=False)
@@ -67,6 +72,11 @@ class RunReport:
         if self.cadences is not None:
             self.cadences.tell()
 
+    def check(self) -> None:
+        """Raise `RunError` if another run has taken the place of this one."""
+        if self.holder is not None:
+            check_lease(self.home.lease_file, self.holder)
+
     def turn(self, queries: RunQueries, silences: Silences, log: Log) -> None:
         """Take what is new. On a full disk, metrics and status are not written, which is no reason to end."""
         try:
@@ -82,6 +92,7 @@ class RunReport:
 
     def collect(self, queries: RunQueries, silences: Silences) -> None:
         """Take what is new, and write the status if that, or the time, has come."""
+        self.check()
         changed = False
         for name, query in list(queries.stages.items()):
             reports = query.progress(expected=self.metrics[name].expects())
@@ -106,6 +117,10 @@ class RunReport:
 
     def end(self) -> None:
         """Take and write what is left. Java may be gone: what sinks have published is in files."""
+        try:
+            self.check()
+        except RunError:
+            return  # the run ends with the same error, if with no other
         for metrics in self.metrics.values():
             metrics.take((), final=True)
             metrics.save()

@@ -35,10 +35,13 @@ def test_a_driver_that_was_replaced_publishes_nothing(spark: object, home: Home)
     handle.process_available()
     categories = home.log().categories()
     before = {name: home.log().open(name).latest() for name in categories}
-    take_lease(home.application("app"))
+    application = home.application("app")
+    take_lease(application)
+    application.status_file.write_text("what the successor says")
     publish("l", [row(2)], home)
     with pytest.raises(RunError, match="may not write for the application any more"):
         handle.wait(100)
+    assert application.status_file.read_text() == "what the successor says"
     after = {name: home.log().open(name).latest() for name in categories}
     assert after == {**before, "l": before["l"] + 1}
     assert len(list((home.root / "warehouse" / "stored").rglob("*.parquet"))) == 1
