@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class BraidError(Exception):
     """Base of every error that a user of Braid is expected to see and can act on."""
+
+    lasts: ClassVar[bool] = True
+    """Whether whoever tries again gets it again, until somebody has changed something."""
 
     def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
         self.what = what
@@ -17,9 +22,13 @@ class BraidError(Exception):
 class LogError(BraidError):
     """A category, commit or block cannot be written or read."""
 
+    lasts = False
+
 
 class CorruptError(LogError):
     """Stored bytes are not the bytes that were written."""
+
+    lasts = True
 
 
 class SchemaError(BraidError):
@@ -37,6 +46,20 @@ class StateError(BraidError):
 class RunError(BraidError):
     """An application cannot be started, or cannot go on."""
 
+    lasts = False
+
+
+class PermanentError(RunError):
+    """An application cannot be started or go on, whoever starts it, until somebody has changed something."""
+
+    lasts = True
+
+
+class InternalError(RunError):
+    """An application has failed by a fault of Braid's own, or of Spark's."""
+
 
 class StoreError(BraidError):
     """A table of a store does not exist, or cannot be written or read."""
+
+    lasts = False

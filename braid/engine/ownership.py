@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from braid.core.config import AppConfig, parse_options
-from braid.core.errors import BraidError, RunError
+from braid.core.errors import BraidError, PermanentError, RunError
 from braid.core.owner import NOBODY, Owner
 from braid.home.owners import OWNER_FILE, claim_folder, read_owner, release_folder
 from braid.home.paths import AppHome, Home
@@ -81,7 +81,7 @@ def check_outputs(application: AppHome, plan: Plan, options: AppConfig) -> None:
             others = _unnamed(application) if others is None else others
             owner = others.get(place)
         if owner is not None and owner != NOBODY and owner.application != plan.application:
-            raise RunError(
+            raise PermanentError(
                 f"{place.what} {place.name!r} is written by {owner.text}, and table {stage.name!r} of "
                 f"{plan.application!r} would write it, too",
                 hint=f"store it under another name; or, if {owner.application!r} is no longer to write it, "

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from braid.core.errors import RunError
+from braid.core.errors import PermanentError, RunError
 from braid.home.control import ANEW, Generation
 from braid.home.locks import take
 from braid.log.layout import check_name
@@ -145,7 +145,7 @@ class AppHome:
         try:
             return Generation.read(path)
         except RunError:
-            raise RunError(
+            raise PermanentError(
                 f"the file that says how the state of stage {stage!r} is cut is damaged",
                 where=str(path),
                 hint=f"restore it from a backup; or {ANEW}",

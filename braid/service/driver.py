@@ -18,9 +18,10 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from braid.core.errors import BraidError, ConfigError, RunError, SchemaError
+from braid.core.errors import BraidError, RunError
 from braid.home.paths import Home
-from braid.home.service import Domain, DriverHome, DriverState, Job, JobPlan, ServiceHome
+from braid.home.service import DriverHome, DriverState, Job, JobPlan, ServiceHome
+from braid.service.decide.failures import domain_of
 from braid.service.telling import BEAT_SECONDS, LOOK_SECONDS, Teller
 
 if TYPE_CHECKING:
@@ -108,12 +109,10 @@ def ended_well(teller: Teller) -> Iterator[None]:
     """Say at the end of the block how a job has ended; only a bug of ours is raised on."""
     try:
         yield
-    except BraidError as error:
-        teller.end(str(error), domain_of(error, started=teller.said.started is not None))
-    except OSError as error:
-        teller.end(str(error), Domain.OUTSIDE)
+    except (BraidError, OSError) as error:
+        teller.end(str(error), domain_of(error))
     except Exception as error:
-        teller.end(f"{type(error).__name__}: {error}", Domain.OURS)
+        teller.end(f"{type(error).__name__}: {error}", domain_of(error))
         raise
     else:
         teller.end()
@@ -145,13 +144,6 @@ def spark_for(job: Job) -> tuple[str | None, dict[str, str]]:
         settings["spark.cores.max"] = str(asked.executors * (asked.cores or 1))
         settings["spark.executor.cores"] = str(asked.cores or 1)
     return job.master, settings
-
-
-def domain_of(error: BraidError, started: bool) -> Domain:
-    """Whose fault it is: what is wrong with a program is so at its start, and stays so."""
-    if isinstance(error, ConfigError | SchemaError):
-        return Domain.USER
-    return Domain.OUTSIDE if started or isinstance(error, RunError) else Domain.USER
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -13,7 +13,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from braid.core.errors import RunError
+from braid.core.errors import PermanentError, RunError
 from braid.home.control import ANEW
 from braid.home.files import write_text
 
@@ -144,7 +144,7 @@ def _check(path: Path, lines: int) -> None:
             if line != "-":
                 json.loads(line)
     except ValueError:
-        raise RunError(
+        raise PermanentError(
             "the file of the checkpoint is damaged or cut off",
             where=str(path),
             hint=f"restore it from a backup; or {ANEW}",
@@ -152,7 +152,7 @@ def _check(path: Path, lines: int) -> None:
 
 
 def _missing(path: Path) -> RunError:
-    return RunError(
+    return PermanentError(
         "the file of the checkpoint is missing",
         where=str(path),
         hint=f"restore the folder {path.parent} from a backup; or {ANEW}",

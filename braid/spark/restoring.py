@@ -14,7 +14,7 @@ import shutil
 from dataclasses import dataclass, replace
 
 from braid.core.config import parse_options
-from braid.core.errors import RunError
+from braid.core.errors import PermanentError, RunError
 from braid.core.owner import Owner
 from braid.core.positions import Position
 from braid.engine.offsets import ReadOffset
@@ -45,7 +45,7 @@ def check_restored(home: AppHome) -> None:
     """Raise `RunError` if a savepoint is only half restored."""
     restoring = Restoring.read(home.restoring_file)
     if restoring is not None:
-        raise RunError(
+        raise PermanentError(
             f"application {home.name!r} is half restored from savepoint {restoring.savepoint!r}",
             where=str(home.restoring_file),
             hint=f"start it with --from {restoring.savepoint}, or drop it: braid drop app {home.name}",

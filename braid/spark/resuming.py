@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from braid.core.config import AppConfig
-from braid.core.errors import RunError
+from braid.core.errors import PermanentError, RunError
 from braid.home.control import ANEW, Generation, SinkStart
 from braid.home.paths import AppHome
 from braid.plan.physical.targets import (
@@ -60,7 +60,7 @@ class Resuming:
         if checkpoint.begun < 0:
             return None
         if found is None:
-            raise RunError(
+            raise PermanentError(
                 f"the file that says how the state of stage {stage.name!r} is cut is missing",
                 where=str(self.home.control_file(stage.name, "state")),
                 hint=f"restore it from a backup; or {ANEW}",
@@ -68,7 +68,7 @@ class Resuming:
         if found.savepoint is not None and checkpoint.done < found.first_batch:
             path = self.home.savepoints / found.savepoint
             if not path.exists():
-                raise RunError(
+                raise PermanentError(
                     f"the savepoint that stage {stage.name!r} begins from is missing",
                     where=str(path),
                     hint=f"restore it from a backup; or {ANEW}",
@@ -101,7 +101,7 @@ class Resuming:
                 return published + 1
             return self._going_on(stage, checkpoint, start.first_commit, published)
         if start is None and checkpoint.in_flight:
-            raise RunError(
+            raise PermanentError(
                 f"the file that says where stage {stage.name!r} began to write is missing, and without it "
                 "nobody knows whether its last micro-batch was published",
                 where=str(self._control(stage)),
@@ -130,7 +130,7 @@ class Resuming:
         if published - first > checkpoint.begun:
             raise _lost(stage, checkpoint, target, published)
         if isinstance(target, CategoryTarget) and published - first < checkpoint.done:
-            raise RunError(
+            raise PermanentError(
                 f"{target.name} ends at commit {published}, and stage {stage.name!r} has written up to "
                 f"{first + checkpoint.done}: what it has published is lost",
                 where=str(checkpoint.folder),
@@ -185,7 +185,7 @@ def writer_name(plan: Plan, stage: Stage) -> str:
 def _lost(stage: Stage, checkpoint: Checkpoint, target: Target, published: int) -> RunError:
     """A checkpoint is gone, or is an old one: what the stage would do next, it has already published."""
     have = "is missing" if checkpoint.begun < 0 else f"ends at micro-batch {checkpoint.begun}"
-    return RunError(
+    return PermanentError(
         f"the checkpoint of stage {stage.name!r} {have}, and {target.name} has its commits up to "
         f"{published}: going on, it would publish rows twice",
         where=str(checkpoint.folder),

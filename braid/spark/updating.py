@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from braid.core.config import parse_options
-from braid.core.errors import RunError
+from braid.core.errors import PermanentError
 from braid.core.logging import Log
 from braid.core.times import FAR, MIN_TIME
 from braid.engine.savepoints import Savepoint, savepoint_name
@@ -106,7 +106,7 @@ class Update:
         """Raise `RunError` if it cannot be done, or nobody has agreed to it."""
         updating = Updating.read(self.home.updating_file)
         if updating is not None and updating.plan not in (self._digest, _digest(self.before)):
-            raise RunError(
+            raise PermanentError(
                 f"an update of application {self.home.name!r} to another program was interrupted",
                 where=str(self.home.next_plan_file),
                 hint=f"end it first, then run this one: braid run {self.home.next_plan_file} --yes --discard",
@@ -114,11 +114,11 @@ class Update:
         self.check_possible()
         verdict, what = self.found.verdict, self._what
         if verdict is Verdict.REPLAYED and not consent.replay:
-            raise RunError(what, hint="`braid diff` says what that means; agree to it with --yes")
+            raise PermanentError(what, hint="`braid diff` says what that means; agree to it with --yes")
         held = {name: rows for name, rows in self.in_flight().items() if rows}
         if held and not consent.discard:
             rows = ", ".join(f"{name} {rows:,}" for name, rows in held.items())
-            raise RunError(
+            raise PermanentError(
                 f"{what}; rows in flight are decided before their time: {rows}",
                 hint="stop the inputs and drain it first (--drain), or agree to it with --discard",
             )
@@ -127,7 +127,7 @@ class Update:
         """Raise `RunError` if it cannot be done at all."""
         if self.found.verdict is Verdict.REFUSED:
             alternatives = dict.fromkeys(text for each in self._worst for text in each.rule.alternatives)
-            raise RunError(
+            raise PermanentError(
                 self._what,
                 hint="; or ".join(alternatives)
                 or "run it as an application of another name, or in another home",
