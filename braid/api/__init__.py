@@ -1,11 +1,11 @@
 """The one programmatic surface of Braid, which the command line and the service are thin layers over.
 
 Programs: `compile_text`, `compile_file`, `load_plan`, `explain`, `diff`. Nothing of these runs anything.
-Applications: `run` starts one and gives its `Application`; `status` shows those of a home, `running_plan`
-what one of them runs, and `running_overrides` which options were set at its start; `open_spark` starts
-a Spark that several of them share; `update_of` tells what it takes to go on as another program, `versions`
-and `version_plan` what it has run before; `rescale` gives a running one other shards, and `release` lets
-others write what one of them owns.
+Applications: `run` starts one and gives its `Application`; `status` shows those of a home, `top` what they
+achieve and use; `running_plan` what one of them runs, and `running_overrides` which options were set at its
+start; `open_spark` starts a Spark that several of them share; `update_of` tells what it takes to go on as
+another program, `versions` and `version_plan` what it has run before; `rescale` gives a running one other
+shards, and `release` lets others write what one of them owns.
 Data: `publish`, `publish_file`, `publish_lines` and `Publisher` append records, `read` and `read_batches`
 read rows, `categories` lists.
 Savepoints: `savepoint` takes one, `savepoints` lists them, `restore` makes an application of one, which `run`
@@ -58,6 +58,7 @@ from braid.api.savepoints import (
     savepoint,
     savepoints,
 )
+from braid.api.top import top
 from braid.api.upkeep import drop_application, drop_category, upkeep
 from braid.engine.drop import Dropped
 from braid.engine.upkeep import CategoryReport, TableReport, UpkeepReport
@@ -115,6 +116,7 @@ __all__ = [
     "savepoint",
     "savepoints",
     "status",
+    "top",
     "update_of",
     "upkeep",
     "version_plan",

@@ -112,6 +112,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "state": "running",
         "running_version": 2,
         "waiting": None,
+        "pool": None,
         "pid": 4711,
         "started": _AT,
         "restarts": 0,

@@ -25,6 +25,7 @@ from braid.client.models import (
     Rollback,
     Service,
     TokenInfo,
+    Top,
     VersionInfo,
     WhoAmI,
 )
@@ -123,6 +124,10 @@ class Client:
     def application(self, name: str) -> ApplicationInfo:
         """An application."""
         return self._one(ApplicationInfo, "GET", f"/applications/{name}")
+
+    def top(self) -> Top:
+        """All applications, with their figures."""
+        return self._one(Top, "GET", "/top")
 
     def versions(self, name: str) -> list[VersionInfo]:
         """The versions of an application."""

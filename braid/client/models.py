@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 from braid.client.examples import with_example
 from braid.home.service import Resources
+from braid.home.top import Figures as Figures
+from braid.home.top import ProcessFigures as ProcessFigures
+from braid.home.top import Top as Top
 
 MOST = 2**31 - 1
 """Of a number that the registry keeps."""
@@ -320,6 +323,8 @@ class ApplicationInfo(Told):
         What it is doing.
     waiting
         The version that waits for approval, if any.
+    pool
+        Of which pool it runs.
     pid, started
         Its driver.
     restarts
@@ -338,6 +343,7 @@ class ApplicationInfo(Told):
     state: str
     running_version: int | None = None
     waiting: int | None = None
+    pool: str | None = None
     pid: int | None = None
     started: float | None = None
     restarts: int = 0

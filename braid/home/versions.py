@@ -42,6 +42,12 @@ def versions(home: AppHome) -> list[Version]:
     return [version for version in found if version is not None]
 
 
+def newest(home: AppHome) -> int | None:
+    """The number of the last version; None if there is none."""
+    numbers = (int(path.stem) for path in home.versions.glob("[0-9]*.json") if path.stem.isdigit())
+    return max(numbers, default=None)
+
+
 def keep_version(
     home: AppHome,
     plan: dict[str, Any],

@@ -82,7 +82,8 @@ def _info(
 ) -> ApplicationInfo:
     last = starts[0] if starts else None
     open_ = last is not None and last.run.ended is None
-    driver = state.supervise.actuals.of(application.name).driver if open_ else None
+    actual = state.supervise.actuals.of(application.name) if open_ else None
+    driver = None if actual is None else actual.driver
     fits = last is not None and (application.desired, application.version, application.restart) == (
         Desired.RUNNING,
         last.version,
@@ -101,6 +102,7 @@ def _info(
         state=_running(driver, fits) if open_ else _not_running(application, runs),
         running_version=None if driver is None else driver.version,
         waiting=waiting,
+        pool=None if actual is None or actual.job is None else actual.job.resources.pool,
         pid=None if driver is None else driver.pid,
         started=None if driver is None else driver.started,
         restarts=recent_failures(runs, now),

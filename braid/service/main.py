@@ -21,7 +21,7 @@ from braid.home.locks import exclusive
 from braid.home.paths import Home
 from braid.home.service import Address, ServiceHome, write_secret
 from braid.service.backends.local import LocalProcesses
-from braid.service.endpoints import applications, data, service
+from braid.service.endpoints import applications, data, service, top
 from braid.service.errors import ServiceError
 from braid.service.guard import Guard
 from braid.service.identity import identify, make_token
@@ -73,7 +73,7 @@ def create_app(state: ServiceState) -> FastAPI:
         openapi_tags=_TAGS,
     )
     app.state.service = state
-    for module in (service, applications, data):
+    for module in (service, applications, top, data):
         app.include_router(module.router, prefix=PREFIX)
     add_handlers(app)
     settings = state.settings

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from braid.client.models import Role
 from braid.home.paths import Home
 from braid.home.service import ServiceHome
+from braid.service.figures import ServiceFigures
 from braid.service.identity import ANYBODY, Identity, identify, note_use
 from braid.service.loops.base import Loop
 from braid.service.loops.supervise import Supervise
@@ -36,6 +37,10 @@ class ServiceState:
     others: list[Loop] = field(default_factory=list)
     """Loops besides that."""
     started: float = field(default_factory=time.time)
+    figures: ServiceFigures = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.figures = ServiceFigures(self.home)
 
     @property
     def loops(self) -> list[Loop]:
