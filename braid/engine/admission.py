@@ -92,7 +92,7 @@ class Facts(NamedTuple):
     buffered
         Rows that the operator buffers, as of its last step.
     patient
-        Inputs for which joins upstream hold rows: they are not taken for idle.
+        Inputs for which there is more upstream, sliced or held by joins: they are not taken for idle.
     """
 
     draining: bool = False

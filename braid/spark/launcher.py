@@ -33,6 +33,7 @@ from braid.eventtime.validity import INVALID_TIME
 from braid.home.control import Generation
 from braid.home.paths import AppHome
 from braid.log.log import Log
+from braid.plan.dependencies import writers
 from braid.plan.kinds.slicer import SlicerStage
 from braid.plan.physical.layout import Layout, layout
 from braid.plan.physical.operation import Facts
@@ -68,7 +69,7 @@ from braid.spark.slicers.lookups import check_tables
 from braid.spark.slicers.post_join import direct, slice_results
 from braid.spark.sources.category import CategorySource
 from braid.spark.sources.inputs import Inputs
-from braid.spark.sources.steps import StepSource, StepSourceConfig
+from braid.spark.sources.steps import Fed, StepSource, StepSourceConfig
 
 _SINKS: dict[type[Target], type[DataSource]] = {
     CategoryTarget: BlockSink,
@@ -95,6 +96,7 @@ class _Common(TypedDict):
     first_batch: int
     savepoints: str | None
     read_file: str | None
+    published_file: str | None
     buffered_file: str | None
 
 
@@ -345,6 +347,7 @@ class Launcher:
             drain_file=str(self.home.control_file(stage.name, "drain")),
             status_file=str(self.home.control_file(stage.name, "pacing")),
             read_file=self._read_file(stage),
+            fed=self._fed(stage),
             held_files={
                 name: tuple(str(self.home.control_file(holder, "buffered")) for holder in holders)
                 for name, holders in plan.held_by.items()
@@ -354,6 +357,16 @@ class Launcher:
             seal_file=str(self.home.control_file(stage.name, "seal")),
             savepoint=self._savepoint(stage),
         )
+
+    def _fed(self, stage: Stage) -> dict[str, Fed]:
+        """What the inputs of a stage are sliced from, of those that are sliced from categories."""
+        found = {}
+        for name, slicer in writers(self.plan, stage).items():
+            published, read = self._published_file(slicer), self._read_file(slicer)
+            if published is not None and read is not None:
+                ((category, _),) = slicer.categories().values()
+                found[name] = Fed(category, published, read)
+        return found
 
     def _savepoint(self, stage: Stage) -> str | None:
         """What the generation of a stage has begun from."""
@@ -439,6 +452,7 @@ class Launcher:
             "first_batch": self.first_batch(stage.name),
             "savepoints": str(self.home.savepoints) if stage.stateful else None,
             "read_file": self._read_file(stage),
+            "published_file": self._published_file(stage),
             "buffered_file": buffered_file,
         }
         if isinstance(target, TableTarget):
@@ -477,6 +491,11 @@ class Launcher:
     def _read_file(self, stage: Stage) -> str | None:
         """Where the source of a stage tells how far it reads; None if it is one of Spark's own."""
         return str(self.home.control_file(stage.name, "read")) if stage.categories() else None
+
+    def _published_file(self, stage: Stage) -> str | None:
+        """Where the sink of a slicer tells up to where it is published; None if others need not know."""
+        feeds = not stage.stateful and stage.sink.internal and stage.categories()
+        return str(self.home.control_file(stage.name, "published")) if feeds else None
 
     @property
     def _resuming(self) -> Resuming:

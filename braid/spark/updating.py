@@ -275,7 +275,7 @@ class UpdateSteps:
         shutil.rmtree(folder, ignore_errors=True)
         write_text(folder / "metadata", (checkpoint.folder / "metadata").read_text())
         # What it needed, and how far it had read, was said of other inputs.
-        for what in ("needs", "read"):
+        for what in ("needs", "read", "published"):
             self.home.control_file(stage.name, what).unlink(missing_ok=True)
         generation.write(self.home.control_file(stage.name, "state"))
         forget_generations(self.home, stage.name)

@@ -53,6 +53,8 @@ class SinkConfig:
     read_file
         Where the source says how far the micro-batch reads, and how many rows that are; None if Spark's own
         sources are read.
+    published_file
+        Where to say up to where what was read is published, if others want to know.
     letter_writer
         By what name its letters are known; None is that of the stage. See `SinkStart`.
     buffered_file
@@ -71,6 +73,7 @@ class SinkConfig:
     first_batch: int = 0
     savepoints: str | None = None
     read_file: str | None = None
+    published_file: str | None = None
     letter_writer: str | None = None
     buffered_file: str | None = None
     lists: list[tuple[str, str | None]] | None = None
@@ -153,6 +156,8 @@ class NotedWriter(DataSourceStreamArrowWriter, Generic[Config]):
         counts = merge(task.counts for task in tasks)
         self._count_read(counts)
         self.publish([text for task in tasks for text in task.stored], commit, counts)
+        if config.published_file is not None:
+            self.read_up_to().write(Path(config.published_file), durable=False)
         if config.buffered_file is not None:
             write_buffered(Path(config.buffered_file), counts.pending)
         Counted(batch, commit, time.time(), counts).write(Path(config.metrics), config.stage)

@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
+from braid.core.errors import LogError
 from braid.core.json_values import Json
 from braid.core.times import SECOND, now_micros
 from braid.engine.admission import Admission, AdmissionConfig, Admitted, Facts
@@ -27,10 +28,40 @@ from braid.home.buffered import read_buffered
 from braid.home.control import ReadUpTo, Seal
 from braid.home.pacing import Pacing
 from braid.log.shared import reader
+from braid.spark.sources.category import SOURCE
 from braid.spark.sources.waiting import Waiting
 
 REFERENCES = "slot int, shard int, step string"
 """Reference rows: the state key of a shard, the shard, and the micro-batch as JSON."""
+
+
+@dataclass(frozen=True)
+class Fed:
+    """What an input is sliced from.
+
+    Parameters
+    ----------
+    category
+        The category that the slicer reads.
+    published_file
+        Where its sink says up to where what it has read is published.
+    read_file
+        Where its source says how far it reads: an earlier version said only that.
+    """
+
+    category: str
+    published_file: str
+    read_file: str
+
+    def has_more(self, root: str) -> bool:
+        """Whether there are records that the slicer has not published yet, dead letters and all."""
+        told = ReadUpTo.read(Path(self.published_file)) or ReadUpTo.read(Path(self.read_file))
+        try:
+            log = reader(root, self.category)
+            following = log.first if told is None else told.following[SOURCE][0]
+            return log.grown(following - 1)
+        except LogError:
+            return False  # the category is gone
 
 
 @dataclass(frozen=True)
@@ -51,6 +82,9 @@ class StepSourceConfig:
         Where to say what is paused, and why.
     read_file
         Where to say how far a micro-batch reads, if its sink needs it.
+    fed
+        Per input that a stage slices from another category, what tells whether there is more to come: while
+        there is, the input is not taken for idle, however long it takes.
     held_files
         Per input, where the joins upstream say how many rows they hold: while they hold any, the input is not
         taken for idle. Only for inputs whose late rows would be lost.
@@ -70,6 +104,7 @@ class StepSourceConfig:
     drain_file: str
     status_file: str
     read_file: str | None = None
+    fed: Mapping[str, Fed] = field(default_factory=dict)
     held_files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     buffered_file: str | None = None
     cadence_file: str | None = None
@@ -86,7 +121,8 @@ class StepSourceConfig:
         """Read back what `to_json` gave."""
         value = json.loads(text)
         admission = AdmissionConfig.from_json(value["admission"])
-        return cls(**{**value, "admission": admission, "state_keys": tuple(value["state_keys"])})
+        fed = {name: Fed(**one) for name, one in value["fed"].items()}
+        return cls(**{**value, "admission": admission, "state_keys": tuple(value["state_keys"]), "fed": fed})
 
 
 class StepSource(DataSource):
@@ -210,11 +246,13 @@ class StepReader(DataSourceStreamReader):
     def _facts(self) -> Facts:
         """What the driver and the sinks have told."""
         config = self._config
-        held = config.held_files.items()
+        held, fed = config.held_files.items(), config.fed.items()
+        waiting = {name for name, files in held if any(read_buffered(Path(file)) for file in files)}
+        waiting |= {name for name, one in fed if one.has_more(config.root)}
         return Facts(
             Path(config.drain_file).exists(),
             0 if config.buffered_file is None else read_buffered(Path(config.buffered_file)),
-            tuple(name for name, files in held if any(read_buffered(Path(file)) for file in files)),
+            tuple(sorted(waiting)),
         )
 
     def _tell(self, admitted: Admitted) -> None:

@@ -21,10 +21,11 @@ from braid.engine.offsets import OperatorOffset
 from braid.engine.output_watermarks import OperatorWatermarks, SlicerWatermarks, read_watermarks
 from braid.engine.waiting import PATIENCE, Full, padding_due
 from braid.eventtime.offset import InputOffset, Offset
+from braid.home.control import ReadUpTo
 from braid.home.pacing import Pacing
 from braid.home.paths import Home
 from braid.kernels.step import Step
-from braid.spark.sources.steps import Reference, StepReader, StepSourceConfig
+from braid.spark.sources.steps import Fed, Reference, StepReader, StepSourceConfig
 
 SCHEMA = pa.schema([(HASH, pa.int64()), (TIME, pa.int64())])
 
@@ -243,3 +244,40 @@ def test_a_silent_side_is_told_and_waited_for_if_asked(home: Home, idle: str) ->
     append("right", [40 * SECOND])
     offset = reader.latestOffset(offset, None)
     assert Pacing.read(status).silent is None
+
+
+def test_a_side_whose_rows_are_yet_to_be_sliced_is_not_idle(home: Home) -> None:
+    clock = [10**15]
+    reader, append, _ = paced(home, clock, idle_timeout="1 second", slack="1 hour")
+    raw = home.log().create("raw", pa.schema([("a", pa.int64())]), shards=1)
+    told, read = home.root / "published.json", home.root / "read.json"
+    fed = Fed("raw", str(told), str(read))
+    patient = StepReader(replace(reader._config, fed={"left": fed}), lambda: clock[0])
+    offset = patient.initialOffset()
+
+    def left_time() -> int:
+        """The stream time of the left input, after a minute in which only right rows have come."""
+        nonlocal offset
+        clock[0] += 60 * SECOND
+        append("right", [clock[0] - 10**15 + 100 * SECOND])
+        offset = patient.latestOffset(offset, None)
+        return offset["at"]["inputs"]["left"]["stream_time"]
+
+    def slice_up_to(commit: int, path: Path) -> None:
+        ReadUpTo(offset={}, following={"source": (commit, 0)}).write(path)
+
+    raw.append(pa.table({"a": [1]}))
+    left_time()
+    assert left_time() < 0  # nobody has read the record
+    slice_up_to(1, read)
+    slice_up_to(0, told)
+    assert left_time() < 0  # it has been read, but is not published yet
+    slice_up_to(1, told)
+    assert left_time() > 0
+    raw.append(pa.table({"a": [2]}))
+    before = left_time()
+    assert left_time() == before
+    # A home of an earlier version says only what was read.
+    told.unlink()
+    slice_up_to(2, read)
+    assert left_time() > before
