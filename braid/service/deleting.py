@@ -23,11 +23,11 @@ def delete_application(
     with state.database.transaction() as session:
         application = landing.application_of(session, name, lock=True)
         runs = session.scalar(select(Start.job).where(Start.application == name, Start.ended.is_(None)))
+        if application.desired == Desired.RUNNING or runs is not None:
+            raise ConflictError(
+                f"application {name!r} is not stopped", hint=f"stop it first: braid stop {name}"
+            )
         if not dry_run:
-            if application.desired == Desired.RUNNING or runs is not None:
-                raise ConflictError(
-                    f"application {name!r} is not stopped", hint=f"stop it first: braid stop {name}"
-                )
             # Nobody starts it from here on, and if this is cut short, it can be deleted once more.
             application.desired = Desired.DELETED
     ran = state.home.application(name).root.exists()
