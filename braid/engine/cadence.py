@@ -15,13 +15,15 @@ from enum import Enum, auto
 from pathlib import Path
 from threading import Lock
 
+import xxhash
+
 from braid.core.times import SECOND
 from braid.home.cadence import AT_ONCE, Cadence
 
 PATIENCE = SECOND
 _LOOKS = 40
 """How often a source looks at the log within the time of an objective."""
-_LOOK = SECOND // 100, SECOND // 10
+_LOOK = SECOND // 100, SECOND // 4
 """The shortest and the longest time between two looks."""
 _SHARE = 0.9
 """What is planned for of an objective; the rest is for noticing commits, and for longer micro-batches."""
@@ -29,13 +31,15 @@ _LEAST = SECOND // 20
 """Intervals are multiples of this, so that they do not change with every micro-batch."""
 _RECENT = 8
 """Micro-batches of a stage of which the longest counts."""
-_QUIET = 10 * SECOND
+QUIET = 10 * SECOND
 """How long there has been nothing to read when looks become fewer."""
 _FEWER = 4
 """By how much: still ten within the time of an objective."""
 
 
-def cadence(objective: int, feeds: Mapping[str, Sequence[str]], took: Mapping[str, Sequence[int]]) -> Cadence:
+def cadence(
+    objective: int, feeds: Mapping[str, Sequence[str]], took: Mapping[str, Sequence[int]], share: float = 0.0
+) -> Cadence:
     """The longest interval by which an objective is met.
 
     Parameters
@@ -46,6 +50,8 @@ def cadence(objective: int, feeds: Mapping[str, Sequence[str]], took: Mapping[st
         The stages, each with those that it reads from, which come before it.
     took
         How long recent micro-batches of each stage took, in microseconds; none of a stage that has not run.
+    share
+        In which part of the interval inputs are read, from 0 to 1.
     """
     usual = {stage: max(took.get(stage, ()), default=0) for stage in feeds}
     slowest = max((usual[one] for before in feeds.values() for one in before), default=0)
@@ -55,12 +61,19 @@ def cadence(objective: int, feeds: Mapping[str, Sequence[str]], took: Mapping[st
         waiting = grace if len(before) > 1 else 0
         along[stage] = usual[stage] + waiting + max((along[one] for one in before), default=0)
     left = round(objective * _SHARE) - max(along.values(), default=0)
+    interval = max(0, left // _LEAST * _LEAST)
     return Cadence(
-        interval=max(0, left // _LEAST * _LEAST),
+        interval=interval,
+        phase=int(interval * share),
         grace=grace,
         look=min(max(objective // _LOOKS, _LOOK[0]), _LOOK[1]),
         patience=PATIENCE,
     )
+
+
+def share_of(application: str) -> float:
+    """In which part of its interval an application reads its inputs: by its name, so that they are spread."""
+    return xxhash.xxh64_intdigest(application.encode()) / 2**64
 
 
 class Due(Enum):
@@ -77,8 +90,10 @@ def input_due(fresh: bool, now: int, last: int, cadence: Cadence) -> Due:
     """Whether to read an input of the application; `last` is when its last micro-batch began."""
     if not fresh:
         return Due.NOTHING
-    interval = cadence.interval
-    return Due.NOW if not interval or now // interval != last // interval else Due.LATER
+    interval, phase = cadence.interval, cadence.phase
+    if not interval or (now - phase) // interval != (last - phase) // interval:
+        return Due.NOW
+    return Due.LATER
 
 
 def operator_due(fresh: Sequence[bool], now: int, since: int, cadence: Cadence) -> Due:
@@ -88,9 +103,14 @@ def operator_due(fresh: Sequence[bool], now: int, since: int, cadence: Cadence) 
     return Due.NOW if all(fresh) or now - since >= cadence.grace else Due.LATER
 
 
+def until_due(now: int, cadence: Cadence) -> int:
+    """How long it takes until inputs are read, as long as they are not read back to back."""
+    return cadence.interval - (now - cadence.phase) % cadence.interval
+
+
 def until_next_look(quiet: int, cadence: Cadence) -> int:
     """How long a source waits until it looks again, when there has been nothing to read for so long."""
-    return cadence.look * (_FEWER if quiet >= _QUIET else 1)
+    return cadence.look * (_FEWER if quiet >= QUIET else 1)
 
 
 @dataclass
@@ -101,13 +121,14 @@ class Cadences:
     ----------
     path
         The file.
-    objective, feeds
+    objective, feeds, share
         As for `cadence`.
     """
 
     path: Path
     objective: int
     feeds: Mapping[str, Sequence[str]]
+    share: float = 0.0
     _took: dict[str, deque[int]] = field(default_factory=dict)
     _hurried: int = 0
     _told: Cadence | None = None
@@ -116,10 +137,13 @@ class Cadences:
     def tell(self) -> None:
         """Write the file if something has changed."""
         with self._lock:
-            now = AT_ONCE if self._hurried else cadence(self.objective, self.feeds, self._took)
+            now = AT_ONCE if self._hurried else self._cadence()
             if now != self._told:
                 now.write(self.path)
                 self._told = now
+
+    def _cadence(self) -> Cadence:
+        return cadence(self.objective, self.feeds, self._took, self.share)
 
     def took(self, stage: str, phases: Mapping[str, float]) -> None:
         """Note how long a micro-batch of a stage took, by Spark's phases of it in milliseconds.

@@ -12,7 +12,9 @@ class Cadence(Record):
     ----------
     interval
         Inputs of the application are read once per interval, all at the same moments: when the wall clock is
-        a multiple of it. 0 is back to back.
+        a multiple of it, and `phase` more. 0 is back to back.
+    phase
+        Is another one for other applications, so that those of a machine do not all run at the same moments.
     grace
         How long an operator that has something to read of one input waits for the others, which were read at
         the same moment: their rows then need no micro-batch of their own.
@@ -24,6 +26,7 @@ class Cadence(Record):
     """
 
     interval: int = 0
+    phase: int = 0
     grace: int = 0
     look: int = 0
     patience: int = 0

@@ -18,7 +18,7 @@ from braid.core.errors import RunError
 from braid.core.logging import Log, log_to_file
 from braid.core.threads import Threads, within
 from braid.core.times import DAY
-from braid.engine.cadence import Cadences
+from braid.engine.cadence import Cadences, share_of
 from braid.engine.ownership import check_inputs, check_outputs
 from braid.engine.run_upkeep import RunUpkeep
 from braid.engine.silences import Silences
@@ -268,7 +268,7 @@ class Application:
         if self._drain or self._options.trigger:
             return None
         feeds = {stage.name: [one.name for one in upstream(self.plan, stage)] for stage in self.plan.stages}
-        return Cadences(self.home.cadence_file, self._options.latency, feeds)
+        return Cadences(self.home.cadence_file, self._options.latency, feeds, share_of(self.home.name))
 
     # -- threads ----------------------------------------------------------------------------------
 

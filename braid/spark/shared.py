@@ -11,9 +11,17 @@ from pyspark.sql import SparkSession
 from braid.core.errors import RunError
 from braid.home.paths import Home
 from braid.spark.processes.jvm import Jvm
-from braid.spark.processes.session import close_session, open_session
+from braid.spark.processes.session import JAVA, close_session, open_session
 
 _CLOSE_SECONDS = 10.0
+
+_SETTINGS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.driver.extraJavaOptions": f"{JAVA} -Xmn160m",
+}
+"""Many small queries: code that is generated for each micro-batch of some hundred rows never pays for its
+compilation. A collection looks at the stacks of hundreds of threads: it is better to have few of them."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +43,7 @@ class SharedSpark:
         log
             File for what Spark says.
         """
-        return cls(open_session(master=master, settings=settings, log=log, home=home.root))
+        return cls(open_session(master=master, settings={**_SETTINGS, **settings}, log=log, home=home.root))
 
     def ended(self) -> RunError | None:
         """What to say of a Spark that is gone; None of one that is there."""

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from braid.core.times import SECOND
-from braid.engine.cadence import PATIENCE, Cadences, Due, cadence, input_due, operator_due
+from braid.engine.cadence import (
+    PATIENCE,
+    Cadences,
+    Due,
+    cadence,
+    input_due,
+    operator_due,
+    share_of,
+    until_due,
+)
 from braid.home.cadence import AT_ONCE, Cadence
 
 JOIN = {"j.left": [], "j.right": [], "j": ["j.left", "j.right"]}
@@ -52,19 +62,32 @@ def test_longer_micro_batches_never_make_inputs_wait_longer(
         assert total <= objective or before.interval == 0
 
 
-@given(st.lists(st.integers(1, 400_000), min_size=50, max_size=50), st.integers(1, 40))
-def test_inputs_are_read_once_per_interval_at_the_same_moments(steps: list[int], twentieths: int) -> None:
-    told = Cadence(interval=twentieths * SECOND // 20)
+@given(st.lists(st.integers(1, 400_000), min_size=50, max_size=50), st.integers(1, 40), st.floats(0, 1))
+def test_inputs_are_read_once_per_interval_at_the_same_moments(
+    steps: list[int], twentieths: int, share: float
+) -> None:
+    interval = twentieths * SECOND // 20
+    told = Cadence(interval=interval, phase=int(interval * share))
     now, last, began = 1_700_000_000 * SECOND, 0, []
     for step in steps:
         now += step
         if input_due(True, now, last, told) is Due.NOW:
             last = now
-            began.append(now // told.interval)
+            began.append((now - told.phase) // interval)
         else:
-            assert last // told.interval == now // told.interval
+            left = until_due(now, told)
+            assert 0 < left <= interval
+            assert input_due(True, now + left - 1, last, told) is Due.LATER
+            assert input_due(True, now + left, last, told) is Due.NOW
     assert len(set(began)) == len(began)
     assert input_due(False, now + SECOND * 60, last, told) is Due.NOTHING
+
+
+def test_applications_read_their_inputs_at_moments_of_their_own() -> None:
+    shares = sorted(share_of(f"app{number:02}") for number in range(16))
+    assert 0 <= shares[0] < shares[-1] < 1
+    assert max(after - before for before, after in pairwise(shares)) < 0.3
+    assert cadence(3 * SECOND, JOIN, {}, 0.5).phase == 1_350_000
 
 
 def test_without_an_interval_inputs_are_read_at_once() -> None:

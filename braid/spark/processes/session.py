@@ -23,7 +23,7 @@ from braid.spark.processes.jvm import Jvm, forget, launch
 from braid.spark.processes.nursery import launcher
 from braid.spark.processes.shipping import driver_environment, ship
 
-_JAVA = (
+JAVA = (
     "-XX:Tier4InvocationThreshold=200000 -XX:Tier4MinInvocationThreshold=24000 "
     "-XX:Tier4CompileThreshold=600000 -XX:Tier4BackEdgeThreshold=1600000 "
     "-Djdk.lang.Process.launchMechanism=VFORK"
@@ -34,7 +34,7 @@ worth its while: loops over rows that do pass, such as those that parse JSON."""
 if (os.cpu_count() or 1) <= 4:
     # On few cores, G1's concurrent threads cost more than they save (a tenth of the start-up time on two). A
     # small young generation is enough for short-lived objects.
-    _JAVA += " -XX:+UseSerialGC -Xmn48m"
+    JAVA += " -XX:+UseSerialGC -Xmn48m"
 
 _PYTHON = {"OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 """Planners and workers start no helper threads for every core: Spark already runs one task per core. And they
@@ -55,7 +55,7 @@ _STATIC = {
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     # Else all state partitions would begin, and stay, on the executor that has made the references to a step.
     "spark.shuffle.reduceLocality.enabled": "false",
-    "spark.driver.extraJavaOptions": _JAVA,
+    "spark.driver.extraJavaOptions": JAVA,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "braid-warehouse"),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from braid.core.times import SECOND, now_micros
-from braid.engine.cadence import Due, input_due, operator_due, until_next_look
+from braid.engine.cadence import QUIET, Due, input_due, operator_due, until_due, until_next_look
 from braid.home.cadence import AT_ONCE, Cadence
 
 
@@ -48,7 +48,7 @@ class Waiting:
 
     def input(self, fresh: Callable[[], bool]) -> Due:
         """Wait until an input of the application is due, or for as long as a source may."""
-        return self._wait(lambda now, told: input_due(fresh(), now, self._began, told))
+        return self._wait(lambda now, told: input_due(fresh(), now, self._began, told), until_due)
 
     def operator(self, fresh: Callable[[], Sequence[bool]]) -> Due:
         """Wait until an operator is due, or for as long as a source may."""
@@ -63,7 +63,12 @@ class Waiting:
 
         return self._wait(look)
 
-    def _wait(self, look: Callable[[int, Cadence], Due]) -> Due:
+    def _wait(
+        self,
+        look: Callable[[int, Cadence], Due],
+        until_due: Callable[[int, Cadence], int] | None = None,
+    ) -> Due:
+        """Look until something is due; `until_due` tells how long what can wait has to."""
         began = self._clock()
         while True:
             now, told = self._clock(), self._told()
@@ -72,7 +77,11 @@ class Waiting:
                 self._busy = now
             if due is Due.NOW or now - began >= told.patience:
                 return due
-            if self._sleep(until_next_look(now - self._busy, told) / SECOND):
+            pause = until_next_look(now - self._busy, told)
+            if due is Due.LATER and until_due is not None:
+                # Nothing that comes meanwhile changes that, but the driver may be in a hurry.
+                pause = min(until_due(now, told), until_next_look(QUIET, told))
+            if self._sleep(pause / SECOND):
                 return due
 
     def _told(self) -> Cadence:
