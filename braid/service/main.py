@@ -21,6 +21,7 @@ from braid.home.locks import exclusive
 from braid.home.paths import Home
 from braid.home.service import Address, ServiceHome, write_secret
 from braid.service.backends.local import LocalProcesses
+from braid.service.decide.retention import Kept
 from braid.service.endpoints import applications, data, service, top
 from braid.service.errors import ServiceError
 from braid.service.guard import Guard
@@ -28,6 +29,7 @@ from braid.service.identity import identify, make_token
 from braid.service.limits import BodyLimit
 from braid.service.listening import listen, url_of, warning_of
 from braid.service.loops.supervise import Supervise
+from braid.service.loops.trim import Trim
 from braid.service.parameters import ALWAYS
 from braid.service.problems import add_handlers
 from braid.service.registry.database import Database
@@ -161,7 +163,8 @@ def open_state(settings: Settings, log: Log) -> ServiceState:
     database.migrate()
     _make_first_token(database, folder)
     supervise = Supervise(database, folder, LocalProcesses(folder), log, master=settings.master)
-    return ServiceState(settings, home, database, supervise, Trials(home, settings, log))
+    trim = Trim(database, log, Kept(events=settings.keep_events_days, audit=settings.keep_audit_days))
+    return ServiceState(settings, home, database, supervise, Trials(home, settings, log), [trim])
 
 
 def _make_first_token(database: Database, folder: ServiceHome) -> None:

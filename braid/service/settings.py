@@ -47,6 +47,8 @@ class Settings(BaseSettings):
     review: Literal["none", "required"] = Field(
         "none", description="Whether somebody other than its author must approve a version."
     )
+    keep_events_days: float = Field(30, ge=1, le=36_500, description="How long events are kept.")
+    keep_audit_days: float = Field(730, ge=1, le=36_500, description="How long the audit is kept.")
     master: str | None = Field(None, description="Where Spark runs; local[*] by default.")
     trial_seconds: float = Field(
         10, ge=0, le=25, description="How long a trial before landing may take; 0 is without trials."

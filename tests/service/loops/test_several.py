@@ -44,4 +44,4 @@ def test_all_loops_begin_and_end_with_the_service(tried: Tried) -> None:
         loop.failing = True
         loop.wait()
         assert http.get("/api/v1/health").json() == {"well": False}
-    assert [one.is_alive for one in state.loops] == [False, False]
+    assert not any(one.is_alive for one in state.loops)
