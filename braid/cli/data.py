@@ -81,8 +81,8 @@ def cat(
     home: HomeOption = None,
 ) -> None:
     """Print the rows of a category, oldest first."""
-    moment = None if since is None else _moment(since)
-    batches = _limited(api.read_batches(category, home, since=moment, last=last, follow=follow), limit)
+    begin = None if since is None else moment(since)
+    batches = _limited(api.read_batches(category, home, since=begin, last=last, follow=follow), limit)
     try:
         if form is Format.JSONL:
             _print_json(batches)
@@ -128,11 +128,11 @@ def _publish_input(category: str, home: Path | None) -> int:
         raise
 
 
-def _moment(text: str) -> int:
+def moment(text: str) -> int:
     """Microseconds since 1970 of a time, or of a duration before now."""
     try:
-        moment = datetime.fromisoformat(text)
-        return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1e6)
+        found = datetime.fromisoformat(text)
+        return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1e6)
     except ValueError:
         pass
     try:

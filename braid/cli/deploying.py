@@ -16,10 +16,10 @@ from braid.cli.consoles import print_table
 from braid.cli.data import HomeOption
 from braid.cli.interrupts import Interrupted, interruptible
 from braid.cli.landed import LOOK_SECONDS, follow, until_running
-from braid.cli.remote import ServerOption, service, when
+from braid.cli.remote import BeforeOption, ServerOption, SinceOption, seconds, service, when
 from braid.cli.running import DiscardOption, RemoveOption, SetOption, pairs, print_status
 from braid.cli.trials import trial_words
-from braid.client.models import Deploy, PlanInfo, Program
+from braid.client.models import Deploy, EventInfo, PlanInfo, Program
 from braid.core.errors import BraidError, ConfigError, RunError
 from braid.home.service import Resources
 from braid.home.status import Status
@@ -282,23 +282,35 @@ def events(
         str | None, typer.Argument(help="Only those of an application.", show_default=False)
     ] = None,
     follow_: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
+    kind: Annotated[
+        str | None, typer.Option(help="Only those of a kind, as `failed`.", show_default=False)
+    ] = None,
+    since: SinceOption = None,
+    before: BeforeOption = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many of what was.")] = 100,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an event on each line.")] = False,
     home: HomeOption = None,
     server: ServerOption = None,
 ) -> None:
-    """Show what has happened: versions, starts, failures."""
+    """Show what has happened, oldest first: versions, starts, failures."""
+    begin = seconds(since)
     with service(home, server) as client, interruptible():
         try:
-            found, last = client.events(name), 0
+            found, last = client.events(name, limit=limit, kind=kind, since=begin, before=before), 0
             while True:
                 for one in found:
-                    typer.echo(f"{when(one.at)}  {one.application or '':20}  {one.kind:10}  {one.text}")
+                    typer.echo(one.model_dump_json() if as_json else _line(one))
                     last = one.id
                 if not follow_:
                     return
                 time.sleep(1.0)
-                found = client.events(name, last) if last else client.events(name)
+                found = client.events(name, last, kind=kind, since=begin)
         except Interrupted:
             return
+
+
+def _line(event: EventInfo) -> str:
+    return f"{event.id:>6}  {when(event.at)}  {event.application or '':20}  {event.kind:10}  {event.text}"
 
 
 def _read(path: Path) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from braid import __version__
-from braid.cli import data, deploying, language, lookup, running, savepoints, serving, top, upkeep
+from braid.cli import data, deploying, language, logins, lookup, running, savepoints, serving, top, upkeep
 from braid.cli.errors import BraidGroup
 
 app = typer.Typer(
@@ -36,5 +36,5 @@ def main(
     """Streaming joins as a service, on Apache Spark."""
 
 
-for group in (language, serving, deploying, top, running, savepoints, data, lookup, upkeep):
+for group in (language, serving, logins, deploying, top, running, savepoints, data, lookup, upkeep):
     group.register(app)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from braid.cli.data import moment
 from braid.core.errors import ConfigError
 from braid.home.paths import Home
 
@@ -19,10 +20,22 @@ ServerOption = Annotated[
     str | None,
     typer.Option(
         "--server",
-        help="Address of the service, with a token in $BRAID_TOKEN; by default that of the home.",
+        help="Address of the service, with a token in $BRAID_TOKEN or a login; by default that of the home.",
         envvar="BRAID_SERVER",
         show_default=False,
     ),
+]
+
+SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Only since then: a time such as 2026-11-18T09:30, in UTC unless it says otherwise, or a "
+        "duration such as '10 minutes' before now.",
+        show_default=False,
+    ),
+]
+BeforeOption = Annotated[
+    int | None, typer.Option(min=1, help="Only those before this number, to go back.", show_default=False)
 ]
 
 
@@ -64,3 +77,8 @@ def service_of(application: str, home: Path | None, server: str | None) -> Clien
 def when(at: float | None) -> str:
     """A moment in words."""
     return "" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def seconds(since: str | None) -> float | None:
+    """Seconds since 1970 of what `--since` says."""
+    return None if since is None else moment(since) / 1e6

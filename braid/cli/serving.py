@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ from rich.table import Table
 
 from braid.cli.consoles import print_table
 from braid.cli.data import HomeOption
-from braid.cli.remote import ServerOption, service, when
+from braid.cli.remote import BeforeOption, ServerOption, SinceOption, seconds, service, when
 from braid.client.models import NewToken, Role
 from braid.core.errors import ConfigError
 
@@ -26,7 +27,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(serve)
     app.command()(audit)
-    app.command()(whoami)
     tokens.command("list")(list_tokens)
     tokens.command("make")(make_token)
     tokens.command("drop")(drop_token)
@@ -120,15 +120,6 @@ def make_token(
     typer.echo(made.secret)
 
 
-def whoami(home: HomeOption = None, server: ServerOption = None) -> None:
-    """Show who the service takes you for, and what you may do."""
-    with service(home, server) as client:
-        found = client.whoami()
-    typer.echo(f"{found.name}, known by {found.by}, from {found.source}")
-    typer.echo(f"role: {found.role}; rows: {'yes' if found.rows else 'no'}")
-    typer.echo(f"applications: {', '.join(found.only) or 'all'}")
-
-
 def drop_token(
     number: Annotated[str, typer.Argument(metavar="ID", help="See `braid tokens list`.", show_default=False)],
     home: HomeOption = None,
@@ -141,14 +132,30 @@ def drop_token(
 
 
 def audit(
-    limit: Annotated[int, typer.Option(help="How many changes.")] = 100,
+    by: Annotated[
+        str | None, typer.Option(help="Only what somebody has changed.", show_default=False)
+    ] = None,
+    on: Annotated[
+        str | None, typer.Option(help="Only changes of an application or a token.", show_default=False)
+    ] = None,
+    action: Annotated[
+        str | None, typer.Option(help="Only such changes, as `deploy`.", show_default=False)
+    ] = None,
+    since: SinceOption = None,
+    before: BeforeOption = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many changes.")] = 100,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the numbers of changes.")] = False,
     home: HomeOption = None,
     server: ServerOption = None,
 ) -> None:
     """Show who has changed what, newest first."""
-    table = Table("at", "who", "from", "what", "on", "before", "after")
     with service(home, server) as client:
-        for one in client.audit(limit):
-            before, after = ("" if value is None else str(value) for value in (one.before, one.after))
-            table.add_row(when(one.at), one.who, one.source, one.action, one.target, before, after)
+        found = client.audit(limit, by=by, on=on, action=action, since=seconds(since), before=before)
+    if as_json:
+        typer.echo(json.dumps([one.model_dump(mode="json") for one in found], indent=2))
+        return
+    table = Table("id", "at", "who", "from", "what", "on", "before", "after")
+    for one in found:
+        was, is_ = ("" if value is None else str(value) for value in (one.before, one.after))
+        table.add_row(str(one.id), when(one.at), one.who, one.source, one.action, one.target, was, is_)
     print_table(table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self, TypeVar
 
 import httpx
@@ -55,7 +55,8 @@ def service_of(home: HomeLike = None, server: str | None = None, token: str | No
     home
         A home; the address and the token of its service are files in it that only their owner can read.
     server, token
-        An address, and a token for it; `$BRAID_SERVER` and `$BRAID_TOKEN` by default.
+        An address, and a token for it; `$BRAID_SERVER` and `$BRAID_TOKEN` by default, and, of the token, what
+        `braid login` has kept for the address.
     """
     server, token = server or os.environ.get(SERVER), token or os.environ.get(TOKEN)
     folder = ServiceHome(Home.at(home))
@@ -68,9 +69,16 @@ def service_of(home: HomeLike = None, server: str | None = None, token: str | No
             return None
         token = token or folder.token_file.read_text().strip()
         return Client(known.url, token, certificate=known.certificate)
-    if token is None:
-        raise ConfigError(f"there is no token for {server}", hint=f"set ${TOKEN}")
-    return Client(server, token)
+    if token is not None:
+        return Client(server, token)
+    from braid.client.login import has_login, token_of
+
+    if not has_login(server):
+        raise ConfigError(
+            f"there is no token for {server}", hint=f"set ${TOKEN}, or log in: braid login --server {server}"
+        )
+    address = server
+    return Client(address, lambda: token_of(address) or "")
 
 
 class Client:
@@ -79,17 +87,17 @@ class Client:
     Parameters
     ----------
     url, token
-        Its address, and who asks.
+        Its address, and who asks: a token, or what gives one that is valid at the moment.
     certificate
         File of the only certificate to trust, whatever name it has; by default those that are signed by
         somebody known, for the name in the address: see `$SSL_CERT_FILE`.
     """
 
-    def __init__(self, url: str, token: str, certificate: str | None = None) -> None:
+    def __init__(self, url: str, token: str | Callable[[], str], certificate: str | None = None) -> None:
         self.url = url
+        self._token = token
         self._http = httpx.Client(
             base_url=url.rstrip("/") + _PREFIX,
-            headers={"Authorization": f"Bearer {token}"},
             timeout=_SECONDS,
             trust_env=False,
             verify=_trust(url, certificate),
@@ -160,16 +168,33 @@ class Client:
         params = {"lines": lines} | ({} if after is None else {"after": after})
         return self._one(LogLines, "GET", f"/applications/{name}/logs", params=params)
 
-    def events(self, application: str | None = None, after: int = 0, limit: int = 100) -> list[EventInfo]:
-        """What has happened."""
-        params = {"after": after, "limit": limit} | (
-            {} if application is None else {"application": application}
-        )
-        return self._many(EventInfo, "/events", params)
+    def events(
+        self,
+        application: str | None = None,
+        after: int = 0,
+        limit: int = 100,
+        *,
+        kind: str | None = None,
+        since: float | None = None,
+        before: int | None = None,
+    ) -> list[EventInfo]:
+        """What has happened, oldest first: after a number, or else the last events, before another one."""
+        asked = {"application": application, "kind": kind, "since": since, "before": before}
+        return self._many(EventInfo, "/events", {"after": after, "limit": limit} | _given(asked))
 
-    def audit(self, limit: int = 100) -> list[AuditInfo]:
-        """Who has changed what."""
-        return self._many(AuditInfo, "/audit", {"limit": limit})
+    def audit(
+        self,
+        limit: int = 100,
+        *,
+        by: str | None = None,
+        on: str | None = None,
+        action: str | None = None,
+        since: float | None = None,
+        before: int | None = None,
+    ) -> list[AuditInfo]:
+        """Who has changed what, newest first; before a number, if it is given."""
+        asked = {"by": by, "on": on, "action": action, "since": since, "before": before}
+        return self._many(AuditInfo, "/audit", {"limit": limit} | _given(asked))
 
     def tokens(self) -> list[TokenInfo]:
         """All tokens."""
@@ -201,7 +226,9 @@ class Client:
     def _ask(self, method: str, path: str, asked: BaseModel | None, params: Mapping[str, Any] | None) -> Any:
         body = None if asked is None else asked.model_dump(mode="json")
         try:
-            answer = self._http.request(method, path, json=body, params=params)
+            token = self._token if isinstance(self._token, str) else self._token()
+            headers = {"Authorization": f"Bearer {token}"}
+            answer = self._http.request(method, path, json=body, params=params, headers=headers)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise AnswerError(
                 None,
@@ -229,6 +256,10 @@ class Client:
         except ValidationError as error:
             what = f"the service says what this version does not understand: {error.errors()[0]['msg']}"
             raise AnswerError(None, Problem(what=what, where=self.url)) from None
+
+
+def _given(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if value is not None}
 
 
 def _trust(url: str, certificate: str | None) -> ssl.SSLContext | bool:

@@ -17,7 +17,7 @@ MOST = 2**31 - 1
 """Of a number that the registry keeps."""
 _NO_NUL = r"^[^\x00]*$"
 """Not all databases can keep it."""
-_PRINTED = r"^[^\x00-\x1f\x7f-\x9f]+$"
+PRINTED = r"^[^\x00-\x1f\x7f-\x9f]+$"
 """What is printed on terminals does not command them."""
 
 
@@ -383,7 +383,7 @@ NamePattern = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.*?-]{1,200
 class NewToken(Asked):
     """A token to be made."""
 
-    name: str = Field(min_length=1, max_length=200, pattern=_PRINTED)
+    name: str = Field(min_length=1, max_length=200, pattern=PRINTED)
     role: Role = Role.VIEWER
     rows: bool = Field(False, description="Whether it may see rows.")
     days: float | None = Field(90, gt=0, le=3660, description="After which it expires; null is never.")
@@ -418,6 +418,8 @@ class IdentifiedBy(StrEnum):
     """How the service knows who asks."""
 
     TOKEN = "token"
+    ISSUER = "issuer"
+    """By a token of the OpenID Connect issuer."""
     NOTHING = "nothing"
     """It does not ask: anybody on its machine may do anything."""
 

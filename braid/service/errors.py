@@ -29,6 +29,12 @@ class DeniedError(ServiceError):
     status = 403
 
 
+class UnavailableError(ServiceError):
+    """Something that is needed for it does not answer."""
+
+    status = 503
+
+
 class UnknownError(ServiceError):
     """Nobody knows who asks."""
 

@@ -131,6 +131,11 @@ def identify(session: Session, secret: str | None, now: float, source: str) -> I
     )
 
 
+def is_foreign(secret: str) -> bool:
+    """Whether it is signed by somebody, rather than one of the service's own."""
+    return not secret.startswith(PREFIX) and secret.count(".") >= 2
+
+
 def note_use(session: Session, who: Identity, now: float) -> None:
     """Write down that a token is used, if that is not known well enough."""
     token = None if who.unnoted is None else session.get(Token, who.unnoted)

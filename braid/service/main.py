@@ -30,6 +30,7 @@ from braid.service.limits import BodyLimit
 from braid.service.listening import listen, url_of, warning_of
 from braid.service.loops.supervise import Supervise
 from braid.service.loops.trim import Trim
+from braid.service.oidc import Access, FetchedKeys, Issuer
 from braid.service.parameters import ALWAYS
 from braid.service.problems import add_handlers
 from braid.service.registry.database import Database
@@ -77,6 +78,7 @@ def create_app(state: ServiceState) -> FastAPI:
     app.state.service = state
     for module in (service, applications, top, data):
         app.include_router(module.router, prefix=PREFIX)
+    app.include_router(service.unversioned)
     add_handlers(app)
     settings = state.settings
     app.add_middleware(BodyLimit)
@@ -163,8 +165,10 @@ def open_state(settings: Settings, log: Log) -> ServiceState:
     database.migrate()
     _make_first_token(database, folder)
     supervise = Supervise(database, folder, LocalProcesses(folder), log, master=settings.master)
+    access = Access.of(settings)
+    issuer = None if access is None else Issuer(access, FetchedKeys(access.issuer))
     trim = Trim(database, log, Kept(events=settings.keep_events_days, audit=settings.keep_audit_days))
-    return ServiceState(settings, home, database, supervise, Trials(home, settings, log), [trim])
+    return ServiceState(settings, home, database, supervise, Trials(home, settings, log), issuer, [trim])
 
 
 def _make_first_token(database: Database, folder: ServiceHome) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Path
+from fastapi import Path, Query
+from pydantic import StringConstraints
 
-from braid.client.models import MOST, Problem
+from braid.client.models import MOST, PRINTED, Problem
 from braid.log.layout import MAX_NAME
 
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.\-]*$"
@@ -26,6 +27,17 @@ VersionNumber = Annotated[
 ]
 TokenNumber = Annotated[
     str, Path(pattern="^[A-Za-z0-9]{1,40}$", description="The `id` of a token.", examples=["3f9a1b2c4d5e"])
+]
+
+Printed = Annotated[str, StringConstraints(pattern=PRINTED, max_length=MAX_NAME)]
+"""A text without what a terminal would obey, and a database could not compare."""
+Moment = Annotated[
+    float | None,
+    Query(ge=0, le=1e11, description="Only since then, in seconds since 1970.", examples=[1_763_456_789.0]),
+]
+Earlier = Annotated[
+    int | None,
+    Query(ge=1, le=MOST_EVENTS, description="Only those before this number, to go back.", examples=[1000]),
 ]
 
 _PROBLEMS = {

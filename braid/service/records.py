@@ -35,11 +35,26 @@ def changed(
     session.add(audit)
 
 
-def events(session: Session, application: str | None, after: int, limit: int) -> list[EventInfo]:
-    """Events, oldest first: those after a number, or the last ones if that is 0."""
+def events(
+    session: Session,
+    limit: int,
+    *,
+    application: str | None = None,
+    kind: str | None = None,
+    since: float | None = None,
+    after: int = 0,
+    before: int | None = None,
+) -> list[EventInfo]:
+    """Events, oldest first: those after a number, or else the last ones, before another number."""
     query = select(Event).where(Event.id > after)
     if application is not None:
         query = query.where(Event.application == application)
+    if kind is not None:
+        query = query.where(Event.kind == kind)
+    if since is not None:
+        query = query.where(Event.at >= since)
+    if before is not None:
+        query = query.where(Event.id < before)
     found = session.scalars(query.order_by(Event.id if after else Event.id.desc()).limit(limit)).all()
     return [
         EventInfo(
@@ -49,9 +64,26 @@ def events(session: Session, application: str | None, after: int, limit: int) ->
     ]
 
 
-def audit(session: Session, limit: int) -> list[AuditInfo]:
-    """The last changes, newest first."""
-    found = session.scalars(select(Audit).order_by(Audit.id.desc()).limit(limit))
+def audit(
+    session: Session,
+    limit: int,
+    *,
+    who: str | None = None,
+    target: str | None = None,
+    action: str | None = None,
+    since: float | None = None,
+    before: int | None = None,
+) -> list[AuditInfo]:
+    """The last changes, newest first: those before a number, if it is given."""
+    query = select(Audit)
+    for column, wanted in ((Audit.who, who), (Audit.target, target), (Audit.action, action)):
+        if wanted is not None:
+            query = query.where(column == wanted)
+    if since is not None:
+        query = query.where(Audit.at >= since)
+    if before is not None:
+        query = query.where(Audit.id < before)
+    found = session.scalars(query.order_by(Audit.id.desc()).limit(limit))
     return [
         AuditInfo(
             id=one.id,

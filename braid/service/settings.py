@@ -11,6 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from braid.client.discovery import check_secure
+from braid.client.models import Role
 from braid.core.errors import ConfigError
 from braid.core.sizes import parse_size
 from braid.home.paths import default_home
@@ -33,12 +35,29 @@ class Settings(BaseSettings):
     auth: Literal["token", "none"] = Field(
         "token", description="Who may ask: whoever has a token, or anybody on this machine."
     )
+    oidc_issuer: str | None = Field(
+        None, description="OpenID Connect issuer whose tokens let people in, as its tokens name it."
+    )
+    oidc_client: str | None = Field(
+        None,
+        description="Whom it knows the service as: the audience of tokens, and the client of `braid login`.",
+    )
+    oidc_claim: str = Field("groups", description="The claim of tokens that has somebody's groups or roles.")
+    oidc_roles: dict[str, Role] = Field(
+        default_factory=dict,
+        description="Which role a group has; the highest one counts, and without one, nobody gets in.",
+    )
+    oidc_rows: tuple[str, ...] = Field((), description="Groups that may see rows.")
+    oidc_name: str = Field(
+        "sub",
+        description="The claim that names somebody; whoever can change it can approve what they deploy.",
+    )
     tls_certificate: Path | None = Field(
         None, description="PEM file of the certificate, with those that it depends on, for HTTPS."
     )
     tls_key: Path | None = Field(None, description="PEM file of its key.")
     registry: str | None = Field(
-        None, description="URL of the registry's database; by default SQLite in the home."
+        None, repr=False, description="URL of the registry's database; by default SQLite in the home."
     )
     hosts: tuple[str, ...] = Field(
         (),
@@ -62,6 +81,20 @@ class Settings(BaseSettings):
     quota_log_per_day: Size | None = Field(
         None, ge=1, description="Most that an application may add to the log in a day."
     )
+
+    @model_validator(mode="after")
+    def _issuers_need_clients(self) -> Self:
+        if self.oidc_issuer is None:
+            return self
+        if self.oidc_client is None or not self.oidc_roles:
+            raise ValueError(
+                "an issuer takes oidc_client and oidc_roles: whom tokens are for, and who may do what"
+            )
+        try:
+            check_secure(self.oidc_issuer)
+        except ConfigError as error:
+            raise ValueError(f"oidc_issuer: {error.what}; {error.hint}") from None
+        return self
 
     @model_validator(mode="after")
     def _quotas_need_trials(self) -> Self:
@@ -88,10 +121,13 @@ def read_settings(file: Path | None = None, **flags: object) -> Settings:
         return Settings(**{name: found[name] for name in known} | given)
     except ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(map(str, first["loc"])) or "trial_seconds"
+        text = first["msg"].removeprefix("Value error, ")
+        if not first["loc"]:
+            raise ConfigError(f"settings that do not go together: {text}") from None
+        name = ".".join(map(str, first["loc"]))
         source = "flag" if name in given else "file" if name in found else f"variable BRAID_{name.upper()}"
         raise ConfigError(
-            f"setting {name!r} ({source}): {first['msg']}",
+            f"setting {name!r} ({source}): {text}",
             hint=f"settings: {', '.join(Settings.model_fields)}",
         ) from None
 

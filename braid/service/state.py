@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -16,13 +16,16 @@ from braid.client.models import Role
 from braid.home.paths import Home
 from braid.home.service import ServiceHome
 from braid.service.figures import ServiceFigures
-from braid.service.identity import ANYBODY, Identity, identify, note_use
+from braid.service.identity import ANYBODY, Identity, identify, is_foreign, note_use
 from braid.service.loops.base import Loop
 from braid.service.loops.supervise import Supervise
 from braid.service.parameters import ApplicationName
 from braid.service.registry.database import Database
 from braid.service.settings import Settings
 from braid.service.trials import Trials
+
+if TYPE_CHECKING:
+    from braid.service.oidc import Issuer
 
 
 @dataclass
@@ -34,6 +37,8 @@ class ServiceState:
     database: Database
     supervise: Supervise
     trials: Trials
+    issuer: Issuer | None = None
+    """Who knows people by other tokens than the service's own."""
     others: list[Loop] = field(default_factory=list)
     """Loops besides that."""
     started: float = field(default_factory=time.time)
@@ -84,6 +89,8 @@ def _identity(
     if state.settings.auth == "none":
         return replace(ANYBODY, source=source)
     secret, now = None if given is None else given.credentials, time.time()
+    if state.issuer is not None and secret is not None and is_foreign(secret):
+        return state.issuer.identify(secret, source)
     with state.database.reading() as session:
         who = identify(session, secret, now, source)
     if who.unnoted is not None:
