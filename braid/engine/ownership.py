@@ -16,6 +16,7 @@ from braid.core.errors import BraidError, PermanentError, RunError
 from braid.core.owner import NOBODY, Owner
 from braid.home.owners import OWNER_FILE, claim_folder, read_owner, release_folder
 from braid.home.paths import AppHome, Home
+from braid.log.layout import check_name
 from braid.plan.kinds.slicer import SlicerStage
 from braid.plan.physical.targets import LookupTarget, TableTarget, Target, target_of
 from braid.plan.serialise import loads
@@ -53,7 +54,9 @@ def place_of(home: Home, target: Target) -> Place:
     if isinstance(target, TableTarget):
         return Place("table", target.name, target.folder(home.root))
     if isinstance(target, LookupTarget):
-        return Place("lookup table", target.name, home.root / "lookup" / target.name)
+        return Place(
+            "lookup table", target.name, home.root / "lookup" / check_name(target.name, "lookup table")
+        )
     return Place("category", target.name)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from braid import api
@@ -16,6 +16,7 @@ from braid.home.service import Resources
 from braid.plan.serialise import plan_to_json
 from braid.plan.stages.base import Plan
 from braid.service.errors import ConflictError, ServiceError
+from braid.service.folders import check_folders
 
 _REMOVALS = ("join.removed", "table.removed")
 """Kinds of changes that must be made on purpose."""
@@ -109,17 +110,38 @@ def _check_trial(info: PlanInfo) -> None:
         )
 
 
-def plan_program(home: Home, asked: Program, landed: Landed, *, create: bool = False) -> Planned:
+def plan_program(
+    home: Home, asked: Program, landed: Landed, *, create: bool = False, folders: Sequence[str] = ()
+) -> Planned:
     """Compile a program and compare it with what runs; raises what is wrong with it."""
     compiled = api.compile_text(asked.program)
-    found = planned(home, compiled.plan, asked, landed, create=create)
+    found = planned(home, compiled.plan, asked, landed, create=create, folders=folders)
     return replace(found, info=found.info.model_copy(update={"warnings": list(compiled.warnings)}))
 
 
-def planned(home: Home, plan: Plan, asked: Program, landed: Landed, *, create: bool = False) -> Planned:
-    """Compare a plan with what runs, and with what has landed and may run by then."""
+def planned(
+    home: Home,
+    plan: Plan,
+    asked: Program,
+    landed: Landed,
+    *,
+    create: bool = False,
+    folders: Sequence[str] = (),
+) -> Planned:
+    """Compare a plan with what runs, and with what has landed and may run by then.
+
+    Parameters
+    ----------
+    home, plan, asked, landed
+        Where it is to run, what, as what was asked for, and what has landed.
+    create
+        Whether inputs that are not there are made.
+    folders
+        What it may read and write besides folders of the home.
+    """
     application = home.application(plan.application)
     settings = parse_options({**dict(plan.options), **asked.options})
+    check_folders(home, plan, settings, folders)
     check_outputs(application, plan, settings)
     if not create:
         check_inputs(application, plan)

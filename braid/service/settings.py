@@ -63,6 +63,9 @@ class Settings(BaseSettings):
         (),
         description="Further names by which clients may reach the service, as a guard against DNS rebinding.",
     )
+    folders: tuple[str, ...] = Field(
+        (), description="Folders besides those of the home whose files programs may read and write."
+    )
     review: Literal["none", "required"] = Field(
         "none", description="Whether somebody other than its author must approve a version."
     )

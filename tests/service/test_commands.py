@@ -36,7 +36,18 @@ def test_plans_tokens_and_audit(served: Served, tmp_path: Path) -> None:
     assert "ann" in served.braid("tokens", "list")
     assert secret not in served.braid("tokens", "list")
     assert "make token" in served.braid("audit")
-    assert served.braid("events") == ""
+    (change,) = json.loads(served.braid("audit", "--json", "--by", "owner", "--since", "1 hour"))
+    assert (change["action"], change["after"]["name"]) == ("make token", "ann")
+    assert json.loads(served.braid("audit", "--json", "--before", str(change["id"]))) == []
+    assert served.braid("events", "--kind", "failed", "--json") == ""
+    assert "neither a time nor a duration" in served.braid("events", "--since", "soon", code=1)
+    assert "owner, known by token, from 127.0.0.1" in served.braid("whoami")
+    limited = served.braid("tokens", "make", "bob", "--role", "editor", "--only", "search_*").strip()
+    assert limited.startswith("braid_")
+    assert "search_*" in served.braid("tokens", "list")
+    assert "limits would mean nothing" in served.braid(
+        "tokens", "make", "eve", "--role", "admin", "--only", "x", code=1
+    )
 
 
 def test_what_is_wrong_is_said_in_a_line_or_two(served: Served, tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from braid.cli.main import app
 from braid.client import login
 from braid.client.http import AnswerError, service_of
 from braid.client.login import Shown, credentials_file, has_login, log_in, log_out, token_of
@@ -173,3 +175,21 @@ def test_a_token_that_is_given_comes_first(server: str, tmp_path: Path) -> None:
     with client, pytest.raises(AnswerError, match="not valid"):
         client.whoami()
     assert login._key("HTTP://A.Example:80/x/") == "http://a.example:80/x"
+
+
+def test_commands_log_in_and_out(server: str, issuer: TestIssuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(login.time, "sleep", no_sleep)
+    run = CliRunner()
+
+    def braid(*arguments: str, code: int = 0) -> str:
+        done = run.invoke(app, [*arguments, "--server", server])
+        assert done.exit_code == code, done.output
+        return done.output
+
+    assert "open http://127.0.0.1" in (said := braid("login"))
+    assert "ABCD-EFGH" in said
+    assert "ann, known by issuer, from 127.0.0.1" in braid("whoami")
+    assert braid("apps")
+    assert "logged out" in braid("logout")
+    assert "nobody was logged in" in braid("logout")
+    braid("apps", code=1)

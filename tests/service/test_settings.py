@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from braid.client.models import Role
 from braid.core.errors import ConfigError
 from braid.service.settings import read_settings
 
@@ -49,3 +50,24 @@ def test_variables_and_flags_are_named_when_they_are_wrong(monkeypatch: pytest.M
     monkeypatch.setenv("BRAID_REVIEW", "maybe")
     with pytest.raises(ConfigError, match=r"variable BRAID_REVIEW"):
         read_settings()
+
+
+def test_an_issuer_takes_whom_tokens_are_for_and_who_may_do_what(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "some.toml"
+    whole = 'oidc_issuer = "https://issuer.example"\noidc_client = "braid"\n[oidc_roles]\nstaff = "viewer"'
+    file.write_text(whole)
+    found = read_settings(file)
+    assert (found.oidc_issuer, found.oidc_roles) == ("https://issuer.example", {"staff": Role.VIEWER})
+    monkeypatch.setenv("BRAID_OIDC_ROLES", '{"leads": "admin"}')
+    assert read_settings(file).oidc_roles == {"leads": Role.ADMIN}
+    monkeypatch.delenv("BRAID_OIDC_ROLES")
+    for before, after, said in (
+        ('oidc_client = "braid"', "", "takes oidc_client and oidc_roles"),
+        ("https://", "http://", "not an address with https"),
+        ("viewer", "owner", "'oidc_roles.staff'"),
+    ):
+        file.write_text(whole.replace(before, after))
+        with pytest.raises(ConfigError, match=said):
+            read_settings(file)

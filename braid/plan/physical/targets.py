@@ -8,6 +8,7 @@ from pathlib import Path
 from braid.core.config import AppConfig, parse_duration
 from braid.core.errors import ConfigError
 from braid.eventtime.arrival import ChunkOrder
+from braid.log.layout import check_name
 from braid.plan.stages.base import Stage
 
 
@@ -64,7 +65,9 @@ class TableTarget:
 
     def folder(self, home: Path) -> Path:
         """Its own path, or one in the warehouse of a home."""
-        return Path(self.path).absolute() if self.path else home / "warehouse" / self.name
+        return (
+            Path(self.path).absolute() if self.path else home / "warehouse" / check_name(self.name, "table")
+        )
 
     @property
     def text(self) -> str:

@@ -18,6 +18,8 @@ from braid.service.decide.backoff import LIMITS
 
 _OUTPUT_BYTES = 1 << 20
 """Output of a driver beyond which a new file is begun."""
+_SECRET = ("BRAID_REGISTRY", "BRAID_TOKEN")
+"""Variables that are none of a driver's business."""
 _IDLE_SECONDS = 60.0
 """How long a pool stays that nobody needs: an application that comes meanwhile starts at once."""
 
@@ -103,6 +105,7 @@ class LocalProcesses:
                 stdout=output,
                 stderr=output,
                 cwd=self._home.home.root,
+                env={name: text for name, text in os.environ.items() if name not in _SECRET},
                 start_new_session=True,
             )
         self._wait_for_ended()

@@ -123,7 +123,13 @@ def rollback(state: State, who: ApplicationEditor, name: ApplicationName, asked:
     """Land the program of an earlier version again; that is an update like any other."""
     with state.database.reading() as session:
         text, again = landing.rolled_back(session, name, asked)
-        found = planned(state.home, loads(text), again, landing.landed(session))
+        found = planned(
+            state.home,
+            loads(text),
+            again,
+            landing.landed(session),
+            folders=state.settings.folders,
+        )
     found = state.trials.tried(found)
     with state.landing() as session:
         version = landing.land(
@@ -160,6 +166,7 @@ def approve(
             landing.program_of(waiting),
             landing.landed(session),
             create=waiting.create,
+            folders=state.settings.folders,
         ).info.hash
         found = landing.approve(session, name, number, asked.hash, present, who, time.time())
         return landing.version_info(found)
@@ -202,7 +209,9 @@ def rescale(
 
 def _planned(state: State, asked: Program, *, create: bool, tries: bool) -> Planned:
     with state.database.reading() as session:
-        found = plan_program(state.home, asked, landing.landed(session), create=create)
+        found = plan_program(
+            state.home, asked, landing.landed(session), create=create, folders=state.settings.folders
+        )
     return state.trials.tried(found) if tries else found
 
 

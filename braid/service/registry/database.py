@@ -38,12 +38,14 @@ class Database:
             if parsed.drivername in ("postgresql", "postgres"):
                 parsed = parsed.set(drivername="postgresql+psycopg")
             self.engine: Engine = create_engine(parsed, pool_pre_ping=True, hide_parameters=True)
-        except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+        except (ArgumentError, NoSuchModuleError, ModuleNotFoundError, ValueError) as error:
+            # Other texts may quote the URL, which may have a password.
+            known = isinstance(error, NoSuchModuleError | ModuleNotFoundError)
             raise ConfigError(
-                f"the registry's URL cannot be used: {error}",
+                f"the registry's URL cannot be used: {error if known else 'it is not one'}",
                 hint="sqlite:///PATH, or postgresql://USER@HOST/NAME with the package psycopg",
             ) from None
-        self.shown = parsed.render_as_string(hide_password=True)
+        self.shown = parsed.set(query={}).render_as_string(hide_password=True)
         if self.engine.dialect.name == "sqlite":
             event.listen(self.engine, "connect", _prepare_sqlite)
             event.listen(self.engine, "begin", _begin_sqlite)
