@@ -1,11 +1,12 @@
 """The one programmatic surface of Braid, which the command line and the service are thin layers over.
 
 Programs: `compile_text`, `compile_file`, `load_plan`, `explain`, `diff`. Nothing of these runs anything.
-Applications: `run` starts one and gives its `Application`; `status` shows those of a home, `top` what they
-achieve and use; `running_plan` what one of them runs, and `running_overrides` which options were set at its
-start; `open_spark` starts a Spark that several of them share; `update_of` tells what it takes to go on as
-another program, `versions` and `version_plan` what it has run before; `rescale` gives a running one other
-shards, and `release` lets others write what one of them owns.
+Applications: `run` starts one and gives its `Application`; `stop` ends one, whoever runs it; `status` and
+`application_status` tell what those of a home do, `top` what they achieve and use; `running_plan` what one of
+them runs, and `running_overrides` which options were set at its start; `open_spark` starts a Spark that
+several of them share; `update_of` tells what it takes to go on as another program, `versions` and
+`version_plan` what it has run before; `rescale` gives a running one other shards, and `release` lets others
+write what one of them owns.
 Data: `publish`, `publish_file`, `publish_lines` and `Publisher` append records, `read` and `read_batches`
 read rows, `categories` lists.
 Savepoints: `savepoint` takes one, `savepoints` lists them, `restore` makes an application of one, which `run`
@@ -19,12 +20,14 @@ What is below (`braid.plan`, `braid.spark`, ...) may change without notice.
 from typing import TYPE_CHECKING
 
 from braid.api.applications import (
+    application_status,
     open_spark,
     release,
     rescale,
     run,
     running_overrides,
     status,
+    stop,
     update_of,
     version_plan,
     versions,
@@ -87,6 +90,7 @@ __all__ = [
     "TableReport",
     "UpkeepReport",
     "Verdict",
+    "application_status",
     "categories",
     "compile_file",
     "compile_text",
@@ -116,6 +120,7 @@ __all__ = [
     "savepoint",
     "savepoints",
     "status",
+    "stop",
     "top",
     "update_of",
     "upkeep",

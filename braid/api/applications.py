@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,7 +15,8 @@ from braid.core.config import parse_options
 from braid.core.errors import ConfigError, RunError
 from braid.engine.ownership import release as release_owned
 from braid.home.asking import ask
-from braid.home.control import Rescale, Rescaled
+from braid.home.control import Answer, Request, Rescale, Rescaled
+from braid.home.lease import Lease
 from braid.home.metrics import MicroBatch
 from braid.home.paths import Home, HomeLike
 from braid.home.status import Status, read_status
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from braid.spark.app import Application
     from braid.spark.shared import SharedSpark
     from braid.spark.updating import Update
+
+_POLL_SECONDS = 0.1
 
 
 def run(
@@ -153,6 +157,35 @@ def status(home: HomeLike = None) -> list[Status]:
     """What the applications of a home are doing, or did last, with their last metrics."""
     found = [read_status(application) for application in Home.existing(home).applications()]
     return [status for status in found if status is not None]
+
+
+def application_status(application: str, home: HomeLike = None) -> Status:
+    """What an application of a home is doing, or did last."""
+    found = Home.existing(home)
+    status = read_status(found.application(application))
+    if status is None:
+        names = ", ".join(one.name for one in found.applications() if one.status_file.exists()) or "none"
+        raise RunError(
+            f"there is no application {application!r}",
+            where=str(found.root),
+            hint=f"applications that have run here: {names}",
+        )
+    return status
+
+
+def stop(application: str, home: HomeLike = None) -> None:
+    """Have an application end after its micro-batches, whichever process runs it, and wait until it has.
+
+    The next start goes on from there.
+    """
+    application_status(application, home)
+    found = Home.existing(home).application(application)
+    if not found.is_running():
+        raise RunError(f"application {application!r} is not running", where=str(found.root))
+    before = Lease.read(found.lease_file)
+    ask(found, Request(id=uuid.uuid4().hex), found.stop_file, found.stopping_file, Answer)
+    while found.is_running() and Lease.read(found.lease_file) == before:
+        time.sleep(_POLL_SECONDS)
 
 
 def rescale(

@@ -1,38 +1,38 @@
-"""Commands about deployed applications: deploy them, look at them, start, stop and delete them."""
+"""Commands that change applications: deploy them, start, stop and delete them."""
 
 from __future__ import annotations
 
-import json
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pydantic import ValidationError
-from rich.table import Table
 
-from braid.cli.consoles import print_table
+from braid import api
+from braid.cli import local
 from braid.cli.data import HomeOption
 from braid.cli.interrupts import Interrupted, interruptible
 from braid.cli.landed import LOOK_SECONDS, follow, until_running
-from braid.cli.remote import BeforeOption, ServerOption, SinceOption, seconds, service, when
-from braid.cli.running import DiscardOption, RemoveOption, SetOption, pairs, print_status
+from braid.cli.looking import NameArgument
+from braid.cli.remote import ServerOption, service, service_of
+from braid.cli.running import DiscardOption, RemoveOption, SetOption, pairs
 from braid.cli.trials import trial_words
-from braid.client.models import Deploy, EventInfo, PlanInfo, Program
+from braid.client.models import Deleted, Deploy, PlanInfo, Program
 from braid.core.errors import BraidError, ConfigError, RunError
 from braid.home.service import Resources
-from braid.home.status import Status
 
 if TYPE_CHECKING:
-    pass
+    from braid.client.http import Client
 
-NameArgument = Annotated[str, typer.Argument(help="An application.", show_default=False)]
+_RUN = "`braid run` runs a program here, in the foreground"
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (deploy, apps, app_, start, stop, restart, approve, delete, logs, events):
+    for command in (deploy, start, stop, restart, approve, delete):
         app.command(command.__name__.rstrip("_"))(command)
 
 
@@ -68,7 +68,7 @@ def deploy(
     text = _read(program)
     options = pairs(assignments, "--set")
     resources = _resources(cores=cores, memory=memory, executors=executors, pool=pool)
-    with service(home, server) as client, interruptible():
+    with service(home, server, _RUN) as client, interruptible():
         try:
             plan = client.plan(Program(program=text, options=options, resources=resources))
             _show(plan)
@@ -131,75 +131,39 @@ def _agreed(plan: PlanInfo, yes: bool, discard: bool, remove: bool) -> tuple[boo
     return True, discard, remove
 
 
-def apps(
-    home: HomeOption = None,
-    server: ServerOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """List deployed applications."""
-    with service(home, server) as client:
-        found = client.applications()
-    if as_json:
-        typer.echo(json.dumps([one.model_dump(mode="json") for one in found], indent=2))
-        return
-    table = Table("application", "state", "version", "since", "restarts", "what is wrong")
-    for one in found:
-        version = "" if one.version is None else str(one.version)
-        if one.running_version not in (None, one.version):
-            version = f"{one.running_version} -> {version}"
-        if one.waiting is not None:
-            version += f" ({one.waiting} waits)"
-        table.add_row(
-            one.name, one.state, version, when(one.started), str(one.restarts or ""), one.error or ""
-        )
-    print_table(table)
-
-
-def app_(
-    name: NameArgument,
-    home: HomeOption = None,
-    server: ServerOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Show a deployed application: what it should be doing, what it is doing, and its stages."""
-    with service(home, server) as client:
-        found = client.application(name)
-    if as_json:
-        typer.echo(found.model_dump_json(indent=2))
-        return
-    typer.echo(f"{name}: {found.state}, version {found.running_version or found.version}")
-    if found.running_version not in (None, found.version):
-        typer.echo(f"version {found.version} is to take its place")
-    if found.waiting is not None:
-        typer.echo(f"version {found.waiting} waits for approval")
-    if found.pid is not None:
-        typer.echo(f"process {found.pid}, since {when(found.started) or 'just now'}")
-    if found.restarts:
-        typer.echo(f"failed {found.restarts} times within half an hour")
-    if found.error is not None:
-        again = when(found.next_start)
-        typer.echo(f"failed: {found.error}" + (f"; it is started again at {again}" if again else ""))
-    if found.status is not None:
-        print_status([Status.model_validate(found.status)])
-
-
 def start(name: NameArgument, home: HomeOption = None, server: ServerOption = None) -> None:
     """Have a deployed application run; one that has failed is started at once."""
-    _want(name, "start", home, server)
+    _wanted(service(home, server, _RUN), name, "start")
 
 
 def stop(name: NameArgument, home: HomeOption = None, server: ServerOption = None) -> None:
-    """Have a deployed application stopped, in good order; `braid start` lets it go on."""
-    _want(name, "stop", home, server)
+    """Have an application end after its micro-batches; `braid start` lets one that is deployed go on.
+
+    Without a service, the process that runs it is asked to end, such as a `braid run` in another terminal.
+    """
+    client = service_of(name, home, server)
+    if client is not None:
+        _wanted(client, name, "stop")
+        return
+    with interruptible():
+        try:
+            api.stop(name, home)
+        except Interrupted as interrupt:
+            typer.echo("it was asked to end, and does so when it can", err=True)
+            raise typer.Exit(interrupt.code) from None
+    if local.is_deployed(name, home):
+        typer.echo("it is deployed: the next `braid serve` starts it again", err=True)
+    typer.echo(f"{name}: stopped")
 
 
 def restart(name: NameArgument, home: HomeOption = None, server: ServerOption = None) -> None:
     """Have a deployed application stopped and started again."""
-    _want(name, "restart", home, server)
+    _wanted(service(home, server, _RUN), name, "restart")
 
 
-def _want(name: str, action: str, home: Path | None, server: str | None) -> None:
-    with service(home, server) as client, interruptible():
+def _wanted(asked: Client, name: str, action: str) -> None:
+    """Ask a service for it, and wait until it is done."""
+    with asked as client, interruptible():
         try:
             info = client.want(name, action)
             if action == "stop":
@@ -240,77 +204,23 @@ def delete(
     keep_data: Annotated[bool, typer.Option("--keep-data", help="Keep what it has stored.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Delete a deployed application that is stopped; says first what goes with it."""
-    with service(home, server) as client:
-        found = client.delete(name, keep_data=keep_data, dry_run=True)
+    """Delete an application that is stopped; says first what goes with it."""
+    with service_of(name, home, server) or nullcontext() as client:
+
+        def delete_(*, dry_run: bool) -> Deleted:
+            if client is None:
+                return local.delete(name, home, keep_data=keep_data, dry_run=dry_run)
+            return client.delete(name, keep_data=keep_data, dry_run=dry_run)
+
+        found = delete_(dry_run=True)
         for what in found.removed:
             typer.echo(f"removes {what}", err=True)
         for what in found.kept:
             typer.echo(f"keeps {what}", err=True)
         if not yes and not (sys.stdin.isatty() and typer.confirm("Delete it?", err=True)):
             raise RunError("nobody has agreed", hint="agree with --yes")
-        client.delete(name, keep_data=keep_data)
+        delete_(dry_run=False)
     typer.echo(f"{name}: deleted")
-
-
-def logs(
-    name: NameArgument,
-    follow_: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
-    lines: Annotated[
-        int, typer.Option("--lines", "-n", min=1, max=5000, help="How many lines of what was.")
-    ] = 50,
-    home: HomeOption = None,
-    server: ServerOption = None,
-) -> None:
-    """Show what has happened to the queries of a deployed application, as JSON lines."""
-    with service(home, server) as client, interruptible():
-        try:
-            found = client.logs(name, lines=lines)
-            while True:
-                for line in found.lines:
-                    typer.echo(line)
-                if not follow_:
-                    return
-                time.sleep(1.0)
-                found = client.logs(name, found.next)
-        except Interrupted:
-            return
-
-
-def events(
-    name: Annotated[
-        str | None, typer.Argument(help="Only those of an application.", show_default=False)
-    ] = None,
-    follow_: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
-    kind: Annotated[
-        str | None, typer.Option(help="Only those of a kind, as `failed`.", show_default=False)
-    ] = None,
-    since: SinceOption = None,
-    before: BeforeOption = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many of what was.")] = 100,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an event on each line.")] = False,
-    home: HomeOption = None,
-    server: ServerOption = None,
-) -> None:
-    """Show what has happened, oldest first: versions, starts, failures."""
-    begin = seconds(since)
-    with service(home, server) as client, interruptible():
-        try:
-            found, last = client.events(name, limit=limit, kind=kind, since=begin, before=before), 0
-            while True:
-                for one in found:
-                    typer.echo(one.model_dump_json() if as_json else _line(one))
-                    last = one.id
-                if not follow_:
-                    return
-                time.sleep(1.0)
-                found = client.events(name, last, kind=kind, since=begin)
-        except Interrupted:
-            return
-
-
-def _line(event: EventInfo) -> str:
-    return f"{event.id:>6}  {when(event.at)}  {event.application or '':20}  {event.kind:10}  {event.text}"
 
 
 def _read(path: Path) -> str:

@@ -7,7 +7,19 @@ from typing import Annotated
 import typer
 
 from braid import __version__
-from braid.cli import data, deploying, language, logins, lookup, running, savepoints, serving, top, upkeep
+from braid.cli import (
+    data,
+    deploying,
+    language,
+    logins,
+    looking,
+    lookup,
+    running,
+    savepoints,
+    serving,
+    top,
+    upkeep,
+)
 from braid.cli.errors import BraidGroup
 
 app = typer.Typer(
@@ -36,5 +48,20 @@ def main(
     """Streaming joins as a service, on Apache Spark."""
 
 
-for group in (language, serving, logins, deploying, top, running, savepoints, data, lookup, upkeep):
+GROUPS = (
+    language,
+    serving,
+    logins,
+    deploying,
+    looking,
+    top,
+    running,
+    savepoints,
+    data,
+    lookup,
+    upkeep,
+)
+"""In the order of `braid --help`."""
+
+for group in GROUPS:
     group.register(app)

@@ -40,31 +40,46 @@ BeforeOption = Annotated[
 
 
 def found_service(home: Path | None, server: str | None) -> Client | None:
-    """The service, if there is one."""
-    from braid.client.http import service_of
+    """The service, if there is one; else commands look at the home, and say so if it has had one."""
+    from braid.client.http import service_of, why_no_service
 
-    return service_of(home, server)
+    found = service_of(home, server)
+    why = why_no_service(home) if found is None else None
+    if why is not None:
+        typer.echo(f"{why}; what follows is what the home says", err=True)
+    return found
 
 
-def service(home: Path | None, server: str | None) -> Client:
-    """The service; `ConfigError` if there is none."""
-    found = found_service(home, server)
+def service(home: Path | None, server: str | None, instead: str | None = None) -> Client:
+    """The service; `ConfigError` if there is none.
+
+    Parameters
+    ----------
+    home, server
+        Of which home, or where.
+    instead
+        What does something of the kind without one.
+    """
+    from braid.client.http import service_of, why_no_service
+
+    found = service_of(home, server)
     if found is None:
+        hint = "start one with `braid serve`, or name another with --server"
         raise ConfigError(
-            "no service is running for this home",
+            why_no_service(home) or "no service is running for this home",
             where=str(Home.at(home).root),
-            hint="start one with `braid serve`, or name another with --server",
+            hint=hint if instead is None else f"{hint}; without one, {instead}",
         )
     return found
 
 
 def service_of(application: str, home: Path | None, server: str | None) -> Client | None:
-    """The service, if an application is deployed to it."""
+    """The service, if an application is deployed to it; one that was named is asked in any case."""
     from braid.client.http import AnswerError
 
     client = found_service(home, server)
-    if client is None:
-        return None
+    if client is None or server is not None:
+        return client
     try:
         client.application(application)
     except AnswerError as error:

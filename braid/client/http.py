@@ -81,6 +81,16 @@ def service_of(home: HomeLike = None, server: str | None = None, token: str | No
     return Client(address, lambda: token_of(address) or "")
 
 
+def why_no_service(home: HomeLike = None) -> str | None:
+    """Why a home that has had a service has none now, as far as that is to be said; None if it has ended."""
+    path = ServiceHome(Home.at(home)).address_file
+    try:
+        known = Address.read(path)
+    except PermissionError:
+        return "this user may not know whether a service of this home is running"
+    return None if known is None else f"the service of this home has died: its process {known.pid} is gone"
+
+
 class Client:
     """Asks a service.
 

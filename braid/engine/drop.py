@@ -33,6 +33,12 @@ class Dropped:
     application: str | None = None
     kept: tuple[str, ...] = ()
 
+    @property
+    def removed(self) -> list[str]:
+        """What goes, in words."""
+        own = [] if self.application is None else [f"application {self.application}"]
+        return own + [f"category {name}: {size:,} bytes" for name, size in self.categories.items()]
+
 
 def drop_category(home: Home, name: str, *, dry_run: bool = False) -> Dropped:
     """Remove a category with all its rows, unless an application reads or writes it."""

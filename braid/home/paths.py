@@ -162,6 +162,16 @@ class AppHome:
         return self.root / "control" / "saved.json"
 
     @property
+    def stop_file(self) -> Path:
+        """Where others ask the running application to end."""
+        return self.root / "control" / "stop.json"
+
+    @property
+    def stopping_file(self) -> Path:
+        """Where it answers."""
+        return self.root / "control" / "stopping.json"
+
+    @property
     def restoring_file(self) -> Path:
         """Tells of a savepoint that is being restored, and by which this application begins."""
         return self.root / "control" / "restoring.json"

@@ -32,10 +32,8 @@ def delete_application(
             application.desired = Desired.DELETED
     ran = state.home.application(name).root.exists()
     found = api.drop_application(name, state.home, keep_data=keep_data, dry_run=dry_run) if ran else None
-    sizes = {} if found is None else found.categories
     told = Deleted(
-        removed=[f"application {name}"]
-        + [f"category {category}: {size:,} bytes" for category, size in sizes.items()],
+        removed=[f"application {name}"] if found is None else found.removed,
         kept=[] if found is None else list(found.kept),
     )
     if dry_run:

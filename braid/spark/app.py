@@ -39,6 +39,7 @@ from braid.spark.resuming import Resuming
 from braid.spark.run_queries import STOP_SECONDS, RunQueries
 from braid.spark.run_report import RunReport
 from braid.spark.saving import answer_save
+from braid.spark.stopping import answer_stop
 from braid.spark.updating import NO_CONSENT, Consent, UpdateSteps
 
 _WATCH_SECONDS = 0.25
@@ -288,8 +289,11 @@ class Application:
                     self.home.control_file(stage.name, what).unlink(missing_ok=True)
             self.home.rescale_file.unlink(missing_ok=True)
             self.home.save_file.unlink(missing_ok=True)
+            self.home.stop_file.unlink(missing_ok=True)
             self.home.metrics_file("any").parent.mkdir(parents=True, exist_ok=True)
             self._report.begin()
+        answer = partial(answer_stop, self.home, self._threads.stopping, self._log)
+        self._threads.repeat("requests", _WATCH_SECONDS, partial(self._if_mine, answer))
         self._on_phase("starting Spark" if self._own else "opening the session")
         launcher = self._open_spark()
         stopping = self._threads.stopping
@@ -316,8 +320,8 @@ class Application:
         self._threads.repeat("watch", _WATCH_SECONDS, partial(self._watch, queries))
         if not self._drain:
             self._threads.start("layout", KeepLayout(self.home, self._log, queries, stopping).run)
-            answer = partial(answer_save, self.home, queries, self._log)
-            self._threads.repeat("savepoints", _WATCH_SECONDS, partial(self._if_mine, answer))
+            save = partial(answer_save, self.home, queries, self._log)
+            self._threads.repeat("savepoints", _WATCH_SECONDS, partial(self._if_mine, save))
         self._upkeep = RunUpkeep(self.home, self._options, self._report.needs, self._log, stopping)
         self._threads.repeat("upkeep", _UPKEEP_SECONDS, partial(self._if_mine, self._upkeep.turn))
         if self._drain:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,4 +83,13 @@ def test_the_service_ends_in_good_order_and_leaves_no_address(served: Served) ->
     assert httpx.get(f"{url}/api/v1/health").json() == {"well": True}
     assert served.end() == 0
     assert not served.folder.address_file.exists()
-    assert "no service is running" in served.braid("apps", code=1)
+    assert "no service is running" in served.braid("events", code=1)
+    assert "application" in served.braid("apps")
+
+
+def test_a_service_that_was_killed_is_said_to_have_died(served: Served) -> None:
+    served.end(signal.SIGKILL)
+    assert "the service of this home has died" in served.braid("apps")
+    assert "the service of this home has died" in served.braid("start", "one", code=1)
+    served.start()
+    assert json.loads(served.braid("apps", "--json")) == []

@@ -94,4 +94,4 @@ def test_another_version_takes_the_place_of_what_runs_and_is_deleted(served: Ser
     assert "category out" in served.braid("delete", "clicks", "--yes")
     assert served.home.log().categories() == ["l", "r"]
     assert served.end() == 0
-    assert "no service is running" in served.braid("apps", code=1)
+    assert "no service is running" in served.braid("events", code=1)

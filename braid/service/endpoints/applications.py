@@ -21,6 +21,7 @@ from braid.client.models import (
     VersionInfo,
 )
 from braid.core.errors import RunError
+from braid.home.log_lines import read_lines
 from braid.log.layout import MAX_SHARDS
 from braid.plan.serialise import loads
 from braid.service import landing
@@ -28,7 +29,6 @@ from braid.service.applications import application_info, application_infos
 from braid.service.deleting import delete_application
 from braid.service.errors import ConflictError
 from braid.service.identity import Identity
-from braid.service.logs import read_log
 from braid.service.parameters import (
     KNOWN,
     MOST_EVENTS,
@@ -185,7 +185,8 @@ def logs(
     """What has happened to an application's queries, as JSON lines."""
     with state.database.reading() as session:
         landing.application_of(session, name)
-    return read_log(state.home.application(name).log_file, after, lines)
+    found = read_lines(state.home.application(name).log_file, after, lines)
+    return LogLines(lines=found.lines, next=found.next)
 
 
 @router.post("/applications/{name}/rescale", responses=_RESCALED | problems(403, 404, 409, 422))

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-
-from braid.client.models import LogLines
+from typing import NamedTuple
 
 _MOST_BYTES = 1 << 20
 
 
-def read_log(path: Path, after: int | None, lines: int) -> LogLines:
+class ReadLines(NamedTuple):
+    """Lines of a log, and the byte to go on at."""
+
+    lines: list[str]
+    next: int
+
+
+def read_lines(path: Path, after: int | None, lines: int) -> ReadLines:
     """Whole lines of a log from a byte on, or its last ones; a file that has been begun anew is read anew."""
     try:
         size = path.stat().st_size
     except FileNotFoundError:
-        return LogLines(lines=[], next=0)
+        return ReadLines([], 0)
     start = max(0, size - _MOST_BYTES) if after is None else after if after <= size else 0
     with path.open("rb") as file:
         file.seek(start)
@@ -27,4 +33,4 @@ def read_log(path: Path, after: int | None, lines: int) -> LogLines:
     else:
         kept = found[:lines]
         end = start + sum(map(len, kept))
-    return LogLines(lines=[line.decode("utf-8", "replace").rstrip("\n") for line in kept], next=end)
+    return ReadLines([line.decode("utf-8", "replace").rstrip("\n") for line in kept], end)
