@@ -108,12 +108,20 @@ def run(
 
 
 def open_spark(
-    home: HomeLike, master: str | None = None, settings: Mapping[str, str] | None = None, *, log: Path
+    home: HomeLike,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    *,
+    log: Path,
+    on_phase: Callable[[str], None] = lambda phase: None,
 ) -> SharedSpark:
-    """Start a Spark whose session several applications of a home can be given; `log` is for what it says."""
+    """Start a Spark whose session several applications of a home can be given.
+
+    What it says goes to `log`; `on_phase` is called with what it waits for.
+    """
     from braid.spark.shared import SharedSpark
 
-    return SharedSpark.open(Home.at(home), master, settings or {}, log=log)
+    return SharedSpark.open(Home.at(home), master, settings or {}, log=log, on_phase=on_phase)
 
 
 def update_of(

@@ -32,7 +32,8 @@ def follow(client: Client, name: str, version: VersionInfo, wait: bool) -> None:
     typer.echo(f"{name}: version {version.number} has landed")
     if wait:
         info = until_running(client, name, version.number)
-        typer.echo(f"{name}: version {version.number} is running, process {info.pid}")
+        process = "" if info.pid is None else f", process {info.pid}"
+        typer.echo(f"{name}: version {version.number} is running{process}")
 
 
 def until_running(client: Client, name: str, version: int) -> ApplicationInfo:

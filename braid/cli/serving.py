@@ -45,6 +45,10 @@ def serve(
         str | None,
         typer.Option(help="none, or required: somebody else must approve a version.", show_default="none"),
     ] = None,
+    backend: Annotated[
+        str | None,
+        typer.Option(help="Where drivers run: local, standalone, kubernetes.", show_default="local"),
+    ] = None,
     master: Annotated[str | None, typer.Option(help="Where Spark runs.", show_default="local[*]")] = None,
     config: Annotated[
         Path | None,
@@ -67,6 +71,7 @@ def serve(
         "port": port,
         "registry": registry,
         "review": review,
+        "backend": backend,
         "master": master,
     }
     run(read_settings(config, **flags), _say_ready)

@@ -321,6 +321,8 @@ class ApplicationInfo(Told):
         What it should be doing, and which version of it.
     state, running_version
         What it is doing.
+    phase
+        While it starts: what it does just now, or waits for.
     waiting
         The version that waits for approval, if any.
     pool
@@ -342,6 +344,7 @@ class ApplicationInfo(Told):
     version: int | None
     state: str
     running_version: int | None = None
+    phase: str | None = None
     waiting: int | None = None
     pool: str | None = None
     pid: int | None = None

@@ -170,6 +170,8 @@ class Driver(Record):
         What it has failed with, and whose fault that is.
     told
         Whether it was asked to end, by the service or as a machine that is shut down asks every process.
+    place
+        The pod that the process is in, by its unique number; None if it is on the machine of the service.
     """
 
     job: str
@@ -178,6 +180,7 @@ class Driver(Record):
     began: str
     started: float | None = None
     told: bool = False
+    place: str | None = None
     beat: float
     state: DriverState = DriverState.STARTING
     phase: str | None = None
@@ -194,11 +197,14 @@ class PoolProcess(Record):
         The process: see `braid.core.processes`.
     beat
         When it last said that it is alive.
+    place
+        As of a driver.
     """
 
     pid: int
     began: str
     beat: float
+    place: str | None = None
 
 
 @dataclass(frozen=True)

@@ -101,14 +101,21 @@ def _info(
         version=application.version,
         state=_running(driver, fits) if open_ else _not_running(application, runs),
         running_version=None if driver is None else driver.version,
+        phase=_phase(state, application.name, driver) if open_ else None,
         waiting=waiting,
         pool=None if actual is None or actual.job is None else actual.job.resources.pool,
-        pid=None if driver is None else driver.pid,
+        # That of another machine would say nothing here, or something wrong.
+        pid=None if driver is None or driver.place is not None else driver.pid,
         started=None if driver is None else driver.started,
         restarts=recent_failures(runs, now),
         next_start=at or None,
         error=None if open_ or last is None else last.error,
     )
+
+
+def _phase(state: ServiceState, name: str, driver: Driver | None) -> str | None:
+    """What an application that was started is doing until it runs."""
+    return state.supervise.waits.get(name) if driver is None else driver.phase
 
 
 def _running(driver: Driver | None, fits: bool) -> str:

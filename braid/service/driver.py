@@ -128,6 +128,10 @@ def plan_of(folder: DriverHome, job: Job) -> Plan:
     return plan_from_json(found.plan)
 
 
+_SHARE = 2
+"""Cores of a cluster for an application that asks for none: Spark would take all that there are."""
+
+
 def spark_for(job: Job) -> tuple[str | None, dict[str, str]]:
     """Where Spark is to run for a job, and with which settings."""
     asked, settings = job.resources, {}
@@ -138,11 +142,12 @@ def spark_for(job: Job) -> tuple[str | None, dict[str, str]]:
         return job.master if asked.cores is None else f"local[{asked.cores},4]", settings
     if asked.memory is not None:
         settings["spark.executor.memory"] = asked.memory
-    if asked.cores is not None:
-        settings["spark.executor.cores"] = str(asked.cores)
-    if asked.executors is not None:
-        settings["spark.cores.max"] = str(asked.executors * (asked.cores or 1))
-        settings["spark.executor.cores"] = str(asked.cores or 1)
+    if asked.cores is None and asked.executors is None:
+        settings["spark.cores.max"] = str(_SHARE)
+    else:
+        cores = asked.cores or 1
+        settings["spark.executor.cores"] = str(cores)
+        settings["spark.cores.max"] = str(cores * (asked.executors or 1))
     return job.master, settings
 
 

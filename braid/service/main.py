@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from types import FrameType
 
@@ -20,7 +20,7 @@ from braid.core.logging import Log, log_to_file
 from braid.home.locks import exclusive
 from braid.home.paths import Home
 from braid.home.service import Address, ServiceHome, write_secret
-from braid.service.backends.local import LocalProcesses
+from braid.service.backends.choose import backend_of, master_of
 from braid.service.decide.retention import Kept
 from braid.service.endpoints import applications, data, service, top
 from braid.service.errors import ServiceError
@@ -28,6 +28,7 @@ from braid.service.guard import Guard
 from braid.service.identity import identify, make_token
 from braid.service.limits import BodyLimit
 from braid.service.listening import listen, url_of, warning_of
+from braid.service.loops.base import Loop
 from braid.service.loops.supervise import Supervise
 from braid.service.loops.trim import Trim
 from braid.service.oidc import Access, FetchedKeys, Issuer
@@ -119,7 +120,7 @@ def serve(settings: Settings, on_ready: Callable[[ServiceState, str, str | None]
                 # uvicorn raises the signal that has ended it once more, when it is done.
                 for number in (signal.SIGINT, signal.SIGTERM):
                     signal.signal(number, lambda number, frame: None)
-                _Server(config, state.supervise.end).run(sockets=[listening])
+                _Server(config, state.loops).run(sockets=[listening])
                 for loop in state.loops:
                     if loop.died is not None:
                         raise loop.died
@@ -145,15 +146,16 @@ def http_server(app: FastAPI, settings: Settings) -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    """A server that says at once when it is to end: requests are answered first, which may take seconds."""
+    """A server whose loops begin nothing more once a signal has come: to answer requests may take seconds."""
 
-    def __init__(self, config: uvicorn.Config, on_signal: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, loops: Sequence[Loop]) -> None:
         super().__init__(config)
-        self._on_signal = on_signal
+        self._loops = loops
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Handle a signal."""
-        self._on_signal()
+        for loop in self._loops:
+            loop.end()
         super().handle_exit(sig, frame)
 
 
@@ -161,14 +163,17 @@ def open_state(settings: Settings, log: Log) -> ServiceState:
     """Open the registry, and make what is needed in the home."""
     home = Home.at(settings.home)
     folder = ServiceHome(home)
+    backend = backend_of(settings, folder)
     database = Database(settings.registry or f"sqlite:///{folder.registry_file}")
     database.migrate()
     _make_first_token(database, folder)
-    supervise = Supervise(database, folder, LocalProcesses(folder), log, master=settings.master)
+    supervise = Supervise(database, folder, backend, log, master=master_of(settings))
     access = Access.of(settings)
     issuer = None if access is None else Issuer(access, FetchedKeys(access.issuer))
     trim = Trim(database, log, Kept(events=settings.keep_events_days, audit=settings.keep_audit_days))
-    return ServiceState(settings, home, database, supervise, Trials(home, settings, log), issuer, [trim])
+    return ServiceState(
+        settings, home, database, backend, supervise, Trials(home, settings, log), issuer, [trim]
+    )
 
 
 def _make_first_token(database: Database, folder: ServiceHome) -> None:

@@ -21,9 +21,10 @@ from braid.core.processes import began
 from braid.core.threads import spawn
 from braid.home.locks import exclusive
 from braid.home.paths import Home
-from braid.home.service import Driver, DriverHome, DriverState, Job, PoolProcess, Resources, ServiceHome
+from braid.home.service import Driver, DriverHome, DriverState, Job, PoolProcess, ServiceHome
 from braid.service.driver import ended_well, plan_of, spark_for
-from braid.service.telling import BEAT_SECONDS, LOOK_SECONDS, Teller
+from braid.service.resources import most
+from braid.service.telling import BEAT_SECONDS, LOOK_SECONDS, PLACE, Teller
 
 if TYPE_CHECKING:
     from braid import api
@@ -96,6 +97,10 @@ class Member:
             told = ""
         if told == self._job.id or self._teller.is_replaced():
             self.stop()
+
+    def tell_phase(self, phase: str) -> None:
+        """Say what it waits for."""
+        self._teller.say(phase=phase)
 
     def beat(self) -> None:
         """Say that it is alive."""
@@ -235,15 +240,16 @@ class Pool:
         """Start Spark, with the most that any of the first applications asks for."""
         from braid import api
 
-        most = Resources(
-            cores=max((job.resources.cores or 0 for job in jobs), default=0) or None,
-            memory=max(
-                (job.resources.memory for job in jobs if job.resources.memory), key=megabytes, default=None
-            ),
-            executors=max((job.resources.executors or 0 for job in jobs), default=0) or None,
+        asked = most([job.resources for job in jobs])
+        master, settings = spark_for(jobs[0].model_copy(update={"resources": asked}))
+        return api.open_spark(
+            self._home, master, settings, log=self._folder.spark_log, on_phase=self._tell_phase
         )
-        master, settings = spark_for(jobs[0].model_copy(update={"resources": most}))
-        return api.open_spark(self._home, master, settings, log=self._folder.spark_log)
+
+    def _tell_phase(self, phase: str) -> None:
+        """Say what Spark waits for, of all members that wait for Spark."""
+        for member in list(self._members.values()):
+            member.tell_phase(phase)
 
     def _beat(self) -> None:
         while not self._over.wait(BEAT_SECONDS):
@@ -253,16 +259,11 @@ class Pool:
 
     def _say(self) -> None:
         pid = os.getpid()
-        found = PoolProcess(pid=pid, began=began(pid) or "", beat=time.time())
+        found = PoolProcess(pid=pid, began=began(pid) or "", beat=time.time(), place=os.environ.get(PLACE))
         try:
             found.write(self._folder.process_file, durable=False)
         except OSError as error:
             print(f"cannot say that it is alive: {error}", file=sys.stderr, flush=True)  # noqa: T201
-
-
-def megabytes(memory: str) -> int:
-    """How much memory is asked for."""
-    return int(memory[:-1]) * (1024 if memory.endswith("g") else 1)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -18,6 +18,7 @@ from braid.core.sizes import parse_size
 from braid.home.paths import default_home
 
 FILE = "braid.toml"
+_KUBERNETES = ("kubernetes_namespace", "kubernetes_image", "kubernetes_claim", "kubernetes_account")
 Size = Annotated[int, BeforeValidator(lambda value: value if value is None else parse_size(value))]
 """Bytes, written as `512m` or `2g`."""
 
@@ -71,6 +72,10 @@ class Settings(BaseSettings):
     )
     keep_events_days: float = Field(30, ge=1, le=36_500, description="How long events are kept.")
     keep_audit_days: float = Field(730, ge=1, le=36_500, description="How long the audit is kept.")
+    backend: Literal["local", "standalone", "kubernetes"] = Field(
+        "local",
+        description="Where drivers run: on this machine, the same with executors on a cluster, or in pods.",
+    )
     master: str | None = Field(None, description="Where Spark runs; local[*] by default.")
     trial_seconds: float = Field(
         10, ge=0, le=25, description="How long a trial before landing may take; 0 is without trials."
@@ -105,6 +110,37 @@ class Settings(BaseSettings):
             raise ValueError("without trials, quotas of rows, memory and the log cannot be kept")
         return self
 
+    kubernetes_namespace: str | None = Field(None, description="Namespace of drivers.")
+    kubernetes_image: str | None = Field(None, description="Container image of drivers, with Braid in it.")
+    kubernetes_claim: str | None = Field(
+        None, description="Volume claim with the home, which drivers have at the same path as the service."
+    )
+    kubernetes_account: str | None = Field(
+        None, description="Service account of drivers; they get no token of it."
+    )
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        """Refuse settings of which one makes no sense with another."""
+        local = self.master is None or is_local(self.master)
+        if self.backend == "local" and not local:
+            raise ValueError(f"master = {self.master!r} is not on this machine: set backend = 'standalone'")
+        if self.backend == "standalone" and (self.master is None or not self.master.startswith("spark://")):
+            raise ValueError("backend = 'standalone' needs master = 'spark://HOST:PORT'")
+        if (
+            self.backend == "kubernetes"
+            and self.master is not None
+            and not (local or self.master.startswith("spark://"))
+        ):
+            raise ValueError("with backend = 'kubernetes', master is 'local[CORES]' or 'spark://HOST:PORT'")
+        given = {name: getattr(self, name) for name in _KUBERNETES}
+        for name, value in given.items():
+            if self.backend != "kubernetes" and value is not None:
+                raise ValueError(f"{name} makes sense with backend = 'kubernetes' only")
+            if self.backend == "kubernetes" and value is None and name != "kubernetes_account":
+                raise ValueError(f"backend = 'kubernetes' needs {name}")
+        return self
+
 
 def read_settings(file: Path | None = None, **flags: object) -> Settings:
     """Settings of flags that are not None, of the environment, and of a file."""
@@ -133,6 +169,11 @@ def read_settings(file: Path | None = None, **flags: object) -> Settings:
             f"setting {name!r} ({source}): {text}",
             hint=f"settings: {', '.join(Settings.model_fields)}",
         ) from None
+
+
+def is_local(master: str) -> bool:
+    """Whether a Spark master stands for the machine of the driver."""
+    return master == "local" or master.startswith("local[")
 
 
 def _check_flag(registry: object) -> None:

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from braid.client.models import Role
 from braid.home.paths import Home
 from braid.home.service import ServiceHome
+from braid.service.backends.base import Backend
 from braid.service.figures import ServiceFigures
 from braid.service.identity import ANYBODY, Identity, identify, is_foreign, note_use
 from braid.service.loops.base import Loop
@@ -35,6 +36,7 @@ class ServiceState:
     settings: Settings
     home: Home
     database: Database
+    backend: Backend
     supervise: Supervise
     trials: Trials
     issuer: Issuer | None = None

@@ -15,6 +15,8 @@ BEAT_SECONDS = 5.0
 """How often a driver says that it is alive."""
 LOOK_SECONDS = 0.5
 """How often it looks whether something else is wanted of it."""
+PLACE = "BRAID_PLACE"
+"""The variable that tells a process which pod it is in."""
 
 
 class Teller:
@@ -35,7 +37,14 @@ class Teller:
         self._over = False
         self._told = False
         pid = os.getpid()
-        self.said = Driver(job=job.id, version=job.version, pid=pid, began=began(pid) or "", beat=time.time())
+        self.said = Driver(
+            job=job.id,
+            version=job.version,
+            pid=pid,
+            began=began(pid) or "",
+            beat=time.time(),
+            place=os.environ.get(PLACE),
+        )
 
     def say(self, **changes: object) -> None:
         """Write down what has changed, and that it is alive."""

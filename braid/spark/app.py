@@ -340,6 +340,7 @@ class Application:
             log=log,
             home=shared,
             given_up=self._threads.stopping.is_set,
+            on_phase=self._on_phase,
         )
         with self._opening:
             if not self._over:

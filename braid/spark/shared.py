@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +31,15 @@ class SharedSpark:
     session: SparkSession
 
     @classmethod
-    def open(cls, home: Home, master: str | None, settings: Mapping[str, str], *, log: Path) -> SharedSpark:
+    def open(
+        cls,
+        home: Home,
+        master: str | None,
+        settings: Mapping[str, str],
+        *,
+        log: Path,
+        on_phase: Callable[[str], None],
+    ) -> SharedSpark:
         """Start Spark.
 
         Parameters
@@ -42,8 +50,12 @@ class SharedSpark:
             Where it runs, and further settings.
         log
             File for what Spark says.
+        on_phase
+            Called with what it waits for.
         """
-        return cls(open_session(master=master, settings={**_SETTINGS, **settings}, log=log, home=home.root))
+        settings = {**_SETTINGS, **settings}
+        session = open_session(master=master, settings=settings, log=log, home=home.root, on_phase=on_phase)
+        return cls(session)
 
     def ended(self) -> RunError | None:
         """What to say of a Spark that is gone; None of one that is there."""

@@ -39,6 +39,9 @@ class Drivers:
             state=DriverState.RUNNING,
         ).write(folder.driver_file)
 
+    def waits_for(self, application: str, job: Job) -> str | None:
+        return None
+
     def is_alive(self, driver: Driver) -> bool:
         return driver.pid in self.alive
 
@@ -48,7 +51,12 @@ class Drivers:
     def kill(self, application: str, job: Job, driver: Driver) -> None:
         self.alive.pop(driver.pid, None)
 
-    clear = kill
+    def clear(self, application: str, job: Job, driver: Driver | None) -> None:
+        if driver is not None:
+            self.alive.pop(driver.pid, None)
+
+    def stop_pools(self) -> None:
+        self.pools = set()
 
     def keep_pools(self, wanted: Collection[str]) -> None:
         self.pools = set(wanted)

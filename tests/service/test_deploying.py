@@ -278,3 +278,8 @@ def test_spark_gets_what_is_asked_for() -> None:
             "spark.cores.max": "6",
         },
     )
+    # One that asks for nothing must not take all cores of a cluster; one executor is as many as it takes.
+    assert asked("spark://a:7077") == ("spark://a:7077", {"spark.cores.max": "2"})
+    one = {"spark.executor.cores": "4", "spark.cores.max": "4"}
+    assert asked("spark://a:7077", cores=4) == ("spark://a:7077", one)
+    assert asked("spark://a:7077", executors=3)[1]["spark.cores.max"] == "3"

@@ -71,3 +71,29 @@ def test_an_issuer_takes_whom_tokens_are_for_and_who_may_do_what(
         file.write_text(whole.replace(before, after))
         with pytest.raises(ConfigError, match=said):
             read_settings(file)
+
+
+POD = {"kubernetes_namespace": "n", "kubernetes_image": "i", "kubernetes_claim": "c"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"master": "spark://a:7077"}, "set backend = 'standalone'"),
+        ({"backend": "standalone"}, "needs master = 'spark://HOST:PORT'"),
+        ({"backend": "standalone", "master": "local[2]"}, "needs master = 'spark://HOST:PORT'"),
+        ({"backend": "kubernetes", **POD, "master": "yarn"}, "master is"),
+        ({"backend": "kubernetes"}, "needs kubernetes_namespace"),
+        ({"backend": "kubernetes", **POD, "kubernetes_image": None}, "needs kubernetes_image"),
+        (POD, "kubernetes_namespace makes sense with backend = 'kubernetes' only"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(flags: dict[str, str | None], said: str) -> None:
+    with pytest.raises(ConfigError, match=f"settings that do not go together: .*{said}"):
+        read_settings(**flags)
+
+
+def test_settings_of_every_backend_go_together() -> None:
+    assert read_settings(master="local[3]").backend == "local"
+    assert read_settings(backend="standalone", master="spark://a:7077").master == "spark://a:7077"
+    assert read_settings(backend="kubernetes", **POD).kubernetes_image == "i"

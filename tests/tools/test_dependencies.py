@@ -13,7 +13,12 @@ EXTRAS = PROJECT["optional-dependencies"]
 FOR_OTHERS = {"protobuf", "matplotlib", "psycopg"}
 """Not imported by the package: PySpark needs the first without asking for it, benchmarks need the second, and
 SQLAlchemy imports the third by the name in a URL."""
-COMES_WITH = {"py4j": "pyspark", "starlette": "fastapi", "pydantic_settings": "pydantic-settings"}
+COMES_WITH = {
+    "py4j": "pyspark",
+    "starlette": "fastapi",
+    "pydantic_settings": "pydantic-settings",
+    "urllib3": "kubernetes",
+}
 """Modules that a dependency brings along, or that have another name than it."""
 
 

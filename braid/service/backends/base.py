@@ -14,6 +14,12 @@ class Backend(Protocol):
     def start(self, application: str, job: Job) -> None:
         """Start a driver for a job that has been written down; returns without waiting for it."""
 
+    def waits_for(self, application: str, job: Job) -> str | None:
+        """What keeps a driver that has said nothing yet from being there; None if nothing does.
+
+        A start that has failed in passing is made up for.
+        """
+
     def is_alive(self, driver: Driver) -> bool:
         """Whether the process of a driver is there."""
 
@@ -23,8 +29,11 @@ class Backend(Protocol):
     def kill(self, application: str, job: Job, driver: Driver) -> None:
         """End a driver at once, with all that it has started, and with all that share it."""
 
-    def clear(self, application: str, job: Job, driver: Driver) -> None:
-        """End what a driver that is over may have left behind."""
+    def clear(self, application: str, job: Job, driver: Driver | None) -> None:
+        """End what a driver that is over may have left behind; None if it has never said that it is there."""
 
     def keep_pools(self, wanted: Collection[str]) -> None:
         """See to it that the pools of jobs that are not over are there, and that no others stay for long."""
+
+    def stop_pools(self) -> None:
+        """Ask all pools to end, with their applications, in good order."""

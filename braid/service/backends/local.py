@@ -45,8 +45,15 @@ class LocalProcesses:
         if job.resources.pool is None:
             self._start("driver", application, self._home.driver(application).output_file)
 
+    def waits_for(self, application: str, job: Job) -> str | None:
+        """Nothing: processes of this machine are there at once."""
+        return None
+
     def is_alive(self, driver: Driver) -> bool:
         """Whether a process with this number and this beginning is there."""
+        if driver.place is not None:
+            # It was started in a pod, of which this machine knows only what it says.
+            return time.time() - driver.beat < LIMITS.dead
         return self._is_there(driver.pid, driver.began)
 
     def stop(self, application: str, job: Job, driver: Driver) -> None:
@@ -60,9 +67,9 @@ class LocalProcesses:
         """Send SIGKILL to all processes of its session; of a pool, they are those of all its applications."""
         end_session(driver.pid, driver.began)
 
-    def clear(self, application: str, job: Job, driver: Driver) -> None:
+    def clear(self, application: str, job: Job, driver: Driver | None) -> None:
         """The same, unless the driver is that of a pool, which goes on."""
-        if job.resources.pool is None or not self.is_alive(driver):
+        if driver is not None and (job.resources.pool is None or not self.is_alive(driver)):
             self.kill(application, job, driver)
 
     def keep_pools(self, wanted: Collection[str]) -> None:
@@ -82,6 +89,13 @@ class LocalProcesses:
         for name in wanted:
             if not self._is_pool(name):
                 self._pools[name] = self._start("pool", name, self._home.pool(name).output_file)
+
+    def stop_pools(self) -> None:
+        """Send SIGTERM to the process of each pool."""
+        for name in self._home.pools():
+            found = PoolProcess.read(self._home.pool(name).process_file)
+            if found is not None and self._is_there(found.pid, found.began):
+                _signal(found.pid, signal.SIGTERM)
 
     def _is_pool(self, name: str) -> bool:
         """Whether a pool has a process, or gets one."""

@@ -18,6 +18,8 @@ class Limits:
         A driver that has said nothing for so long is taken for dead.
     register
         How long a process may take until it says that it is there.
+    coming
+        The same, where something is known to keep it from that, such as an image that is fetched.
     stop
         How long a driver may take to stop in good order.
     first_pause, longest_pause
@@ -30,6 +32,7 @@ class Limits:
 
     dead: float = 30.0
     register: float = 20.0
+    coming: float = 600.0
     stop: float = 60.0
     first_pause: float = 2.0
     longest_pause: float = 300.0

@@ -42,6 +42,8 @@ class Seen:
         Whether its process is there.
     stopping
         Since when it has been told to stop.
+    waits
+        What keeps a driver that has said nothing yet from being there.
     """
 
     job: Job | None = None
@@ -49,6 +51,7 @@ class Seen:
     driver: Driver | None = None
     alive: bool = False
     stopping: float | None = None
+    waits: str | None = None
 
 
 class What(StrEnum):
@@ -123,9 +126,11 @@ def _while_running(wanted: Wanted, seen: Seen, job: Job, now: float, limits: Lim
     told = seen.stopping is not None
     if driver is None:
         # Its process begins by saying that it is there, so one that has not was never started, or has died.
-        if now - job.asked < limits.register:
-            return Step(What.NOTHING, "waiting for its process", until=job.asked + limits.register)
-        return Step(What.CLOSE, "its process has never said that it is there", failed=fits)
+        limit = limits.coming if fits and seen.waits is not None else limits.register
+        if now - job.asked < limit:
+            return Step(What.NOTHING, seen.waits or "waiting for its process", until=job.asked + limit)
+        why = "its process has never said that it is there"
+        return Step(What.CLOSE, why if seen.waits is None else f"{why}: {seen.waits}", failed=fits)
     if not driver.state.active:
         # One that was asked to end, though it should run, has not failed: its machine is shut down.
         failed = driver.error is not None or (fits and not driver.told)

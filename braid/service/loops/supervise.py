@@ -31,6 +31,8 @@ from braid.service.registry.tables import Application, Start, Version
 from braid.service.runs import ended_runs, open_starts
 
 TURN_SECONDS = 0.5
+_AGAIN_SECONDS = 10.0
+"""After which a driver is killed once more that is still there: another machine may not have heard of it."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,10 @@ class Supervise(Loop):
         self.actuals = Actuals(home)
         self._stopping_since: dict[str, float] = {}
         """Jobs whose drivers were told to stop, and when."""
+        self._killed: dict[str, float] = {}
+        """Jobs whose drivers were killed, and when."""
+        self.waits: dict[str, str] = {}
+        """Applications whose drivers are yet to come, and what these wait for."""
 
     def turn(self) -> None:
         """Make one step for each application; what is wrong with one of them holds up no other."""
@@ -157,9 +163,19 @@ class Supervise(Loop):
             driver=driver,
             alive=is_open and driver is not None and self._backend.is_alive(driver),
             stopping=None if job is None else self._stopping_since.get(job.id),
+            waits=self._waits_for(found.name, job) if is_open and driver is None else None,
         )
         jitter = 0.5 if is_open else _jitter(found.name, len(found.runs))
         return decide(found.wanted, seen, is_open, found.runs, now, jitter, self._limits)
+
+    def _waits_for(self, name: str, job: Job | None) -> str | None:
+        """What keeps a driver from being there that has said nothing yet."""
+        found = None if job is None else self._backend.waits_for(name, job)
+        if found is None:
+            self.waits.pop(name, None)
+        else:
+            self.waits[name] = found
+        return found
 
     def _step(self, name: str) -> Job | None:
         """Make one step for an application; the job that is not over then."""
@@ -187,15 +203,17 @@ class Supervise(Loop):
         if step.what is What.START:
             self._backend.start(name, job)
             return job
-        if actual.driver is not None and actual.job is not None:
+        last = actual.job
+        if last is not None and step.what is What.CLOSE:
+            self._backend.clear(name, last, actual.driver)
+        elif last is not None and actual.driver is not None:
             if step.what is What.STOP:
-                self._stopping_since[actual.job.id] = now
-                self._backend.stop(name, actual.job, actual.driver)
-            elif step.what is What.KILL:
+                self._stopping_since[last.id] = now
+                self._backend.stop(name, last, actual.driver)
+            elif step.what is What.KILL and now - self._killed.get(last.id, 0.0) >= _AGAIN_SECONDS:
+                self._killed[last.id] = now
                 self._log.warning("killing a driver", application=name, why=step.why)
-                self._backend.kill(name, actual.job, actual.driver)
-            elif step.what is What.CLOSE:
-                self._backend.clear(name, actual.job, actual.driver)
+                self._backend.kill(name, last, actual.driver)
         return None if step.what is What.CLOSE else found.open_job
 
     def _note_start(self, session: Session, application: Application, now: float) -> Job:
@@ -241,6 +259,7 @@ class Supervise(Loop):
         )
         start.domain = None if driver is None else driver.domain
         self._stopping_since.pop(start.job, None)
+        self._killed.pop(start.job, None)
         if not step.failed:
             happened(
                 session,

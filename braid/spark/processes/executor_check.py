@@ -7,6 +7,7 @@ import re
 import socket
 import time
 import uuid
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +22,7 @@ WAIT_SECONDS = 120
 _POLL_SECONDS = 0.1
 
 
-def check_executors(context: SparkContext, home: Path | None) -> None:
+def check_executors(context: SparkContext, home: Path | None, on_phase: Callable[[str], None]) -> None:
     """Run a small job on executors; raise `RunError` with the reason if they cannot be used.
 
     Parameters
@@ -30,8 +31,12 @@ def check_executors(context: SparkContext, home: Path | None) -> None:
         A Spark application to which everything has been shipped.
     home
         A folder that executors must see and may write to.
+    on_phase
+        Called with what it waits for.
     """
+    on_phase(f"waiting for executors of {context.master}")
     _wait(context)
+    on_phase("trying what executors can do")
     mark = None if home is None else home / f".seen-{uuid.uuid4().hex[:8]}"
     if mark is not None:
         mark.parent.mkdir(parents=True, exist_ok=True)

@@ -103,6 +103,7 @@ def open_session(
     log: Path | None = None,
     home: Path | None = None,
     given_up: Callable[[], bool] = lambda: False,
+    on_phase: Callable[[str], None] = lambda phase: None,
 ) -> SparkSession:
     """A session that Braid's queries can run in.
 
@@ -121,9 +122,14 @@ def open_session(
         Folder that executors will need: on a cluster it is tried whether they see it.
     given_up
         Asked when Spark has started, which takes seconds: if it is not wanted any more, it is stopped again.
+    on_phase
+        Called with what it waits for, on a cluster.
     """
     own = spark is None
     if spark is None:
+        if master is not None and not is_local(master):
+            # Spark waits for them, too, for half a minute, until it says that it has started.
+            on_phase(f"starting Spark with executors of {master}")
         with _starting:
             spark = _start(master or LOCAL, settings or {}, log)
             if given_up():
@@ -137,7 +143,7 @@ def open_session(
     if not is_local(str(context.master)):
         try:
             ship(context)
-            check_executors(context, home)
+            check_executors(context, home, on_phase)
         except BraidError:
             if own:
                 context.stop()
