@@ -26,6 +26,7 @@ tokens = typer.Typer(help="Tokens of the service: list, make and drop them.", no
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command()(serve)
+    app.command()(halt)
     app.command()(audit)
     tokens.command("list")(list_tokens)
     tokens.command("make")(make_token)
@@ -50,6 +51,13 @@ def serve(
         typer.Option(help="Where drivers run: local, standalone, kubernetes.", show_default="local"),
     ] = None,
     master: Annotated[str | None, typer.Option(help="Where Spark runs.", show_default="local[*]")] = None,
+    stop_applications: Annotated[
+        bool | None,
+        typer.Option(
+            "--stop-applications",
+            help="Applications end with the service, at a micro-batch, and start when it begins again.",
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(help="File with settings.", show_default="braid.toml, if it is there"),
@@ -73,8 +81,25 @@ def serve(
         "review": review,
         "backend": backend,
         "master": master,
+        "stop_applications": stop_applications,
     }
     run(read_settings(config, **flags), _say_ready)
+
+
+def halt(home: HomeOption = None) -> None:
+    """End all applications of this machine at a micro-batch, while no service runs.
+
+    That is for a machine that is shut down: a service that begins starts them again.
+    """
+    from braid.home.paths import Home
+    from braid.home.service import ServiceHome
+
+    try:
+        from braid.service.stopping import halt as end
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"the service needs the package {error.name!r}", hint=_EXTRA) from None
+    ended = end(ServiceHome(Home.existing(home)))
+    typer.echo(f"ended: {', '.join(ended)}" if ended else "no application was running")
 
 
 def _say_ready(state: ServiceState, url: str, warning: str | None) -> None:

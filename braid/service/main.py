@@ -38,6 +38,7 @@ from braid.service.registry.database import Database
 from braid.service.registry.tables import Token
 from braid.service.settings import Settings
 from braid.service.state import ServiceState
+from braid.service.stopping import stop_applications
 from braid.service.trials import Trials
 
 PREFIX = "/api/v1"
@@ -121,6 +122,8 @@ def serve(settings: Settings, on_ready: Callable[[ServiceState, str, str | None]
                 for number in (signal.SIGINT, signal.SIGTERM):
                     signal.signal(number, lambda number, frame: None)
                 _Server(config, state.loops).run(sockets=[listening])
+                if settings.stop_applications:
+                    stop_applications(folder, state.backend)
                 for loop in state.loops:
                     if loop.died is not None:
                         raise loop.died

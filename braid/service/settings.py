@@ -110,6 +110,9 @@ class Settings(BaseSettings):
             raise ValueError("without trials, quotas of rows, memory and the log cannot be kept")
         return self
 
+    stop_applications: bool = Field(
+        False, description="Whether applications end with the service, and start when it begins again."
+    )
     kubernetes_namespace: str | None = Field(None, description="Namespace of drivers.")
     kubernetes_image: str | None = Field(None, description="Container image of drivers, with Braid in it.")
     kubernetes_claim: str | None = Field(
