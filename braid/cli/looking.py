@@ -75,7 +75,8 @@ def app_(
         typer.echo(found.model_dump_json(indent=2))
         return
     version = found.running_version or found.version
-    typer.echo(f"{name}: {found.state}" + ("" if version is None else f", version {version}"))
+    doing = found.state if found.phase is None else f"{found.state} ({found.phase})"
+    typer.echo(f"{name}: {doing}" + ("" if version is None else f", version {version}"))
     if found.running_version not in (None, found.version):
         typer.echo(f"version {found.version} is to take its place")
     if found.waiting is not None:

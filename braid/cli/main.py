@@ -14,6 +14,7 @@ from braid.cli import (
     logins,
     looking,
     lookup,
+    rendering,
     running,
     savepoints,
     serving,
@@ -51,6 +52,7 @@ def main(
 GROUPS = (
     language,
     serving,
+    rendering,
     logins,
     deploying,
     looking,

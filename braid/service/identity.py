@@ -89,9 +89,9 @@ def whoami(who: Identity) -> WhoAmI:
     )
 
 
-def make_token(session: Session, asked: NewToken, now: float) -> TokenInfo:
-    """Make a token; what is returned is the only place that has its secret."""
-    secret = f"{PREFIX}{secrets.token_urlsafe(32)}"
+def make_token(session: Session, asked: NewToken, now: float, secret: str | None = None) -> TokenInfo:
+    """Make a token, of a new secret or a given one; what is returned is the only place that has it."""
+    secret = secret or f"{PREFIX}{secrets.token_urlsafe(32)}"
     token = Token(
         id=secrets.token_hex(6),
         name=asked.name,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import FrameType
 
 import uvicorn
@@ -15,7 +17,7 @@ from sqlalchemy import select
 
 from braid import __version__
 from braid.client.models import NewToken, Role
-from braid.core.errors import RunError
+from braid.core.errors import ConfigError, RunError
 from braid.core.logging import Log, log_to_file
 from braid.home.locks import exclusive
 from braid.home.paths import Home
@@ -169,7 +171,7 @@ def open_state(settings: Settings, log: Log) -> ServiceState:
     backend = backend_of(settings, folder)
     database = Database(settings.registry or f"sqlite:///{folder.registry_file}")
     database.migrate()
-    _make_first_token(database, folder)
+    _make_first_token(database, folder, settings.token_file)
     supervise = Supervise(database, folder, backend, log, master=master_of(settings))
     access = Access.of(settings)
     issuer = None if access is None else Issuer(access, FetchedKeys(access.issuer))
@@ -179,16 +181,36 @@ def open_state(settings: Settings, log: Log) -> ServiceState:
     )
 
 
-def _make_first_token(database: Database, folder: ServiceHome) -> None:
-    """See to it that whoever owns the home has a token."""
+def _make_first_token(database: Database, folder: ServiceHome, given: Path | None) -> None:
+    """See to it that whoever owns the home has a token: the given one, or that of the home."""
+    secret = None if given is None else _secret_of(given)
     with database.transaction() as session:
         try:
-            identify(session, folder.token_file.read_text().strip(), time.time(), "local")
+            known = secret or folder.token_file.read_text().strip()
+            identify(session, known, time.time(), "local")
+            if secret is not None:
+                write_secret(folder.token_file, f"{secret}\n")
             return
         except (FileNotFoundError, ServiceError):
             pass
         for old in session.scalars(select(Token).where(Token.name == "owner")):
             session.delete(old)
         asked = NewToken(name="owner", role=Role.ADMIN, rows=True, days=None)
-        made = make_token(session, asked, time.time())
+        made = make_token(session, asked, time.time(), secret)
         write_secret(folder.token_file, f"{made.secret}\n")
+
+
+def _secret_of(path: Path) -> str:
+    """The token in a file."""
+    try:
+        secret = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise ConfigError(f"cannot read the owner's token: {why}", where=str(path)) from None
+    if not re.fullmatch(r"[!-~]{32,512}", secret):
+        raise ConfigError(
+            "the owner's token has 32 to 512 letters, digits and signs, without blanks",
+            where=str(path),
+            hint="make one with `openssl rand -hex 32`",
+        )
+    return secret

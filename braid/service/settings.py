@@ -57,6 +57,9 @@ class Settings(BaseSettings):
         None, description="PEM file of the certificate, with those that it depends on, for HTTPS."
     )
     tls_key: Path | None = Field(None, description="PEM file of its key.")
+    token_file: Path | None = Field(
+        None, description="File with the owner's token, as of a mounted secret; one is made by default."
+    )
     registry: str | None = Field(
         None, repr=False, description="URL of the registry's database; by default SQLite in the home."
     )

@@ -1,0 +1,1 @@
+"""Files with which the service itself is deployed: templates, and what fills them in."""
