@@ -19,6 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from braid.core.errors import BraidError, RunError
+from braid.core.threads import spawn
 from braid.home.paths import Home
 from braid.home.service import DriverHome, DriverState, Job, JobPlan, ServiceHome
 from braid.service.decide.failures import domain_of
@@ -81,9 +82,14 @@ class Running:
             on_phase=lambda phase: self._teller.say(phase=phase),
         )
         self._teller.say(state=DriverState.RUNNING, started=time.time(), phase=None)
-        while not handle.wait(LOOK_SECONDS):
-            if self._asked.is_set():
-                handle.stop()
+
+        def stop() -> None:
+            self._asked.wait()
+            handle.stop()
+
+        # At once: what fails after that, as when a whole machine is shut down, is not a failure.
+        spawn("stop", stop)
+        handle.wait()
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         """Ask it to end; a start is interrupted, which loses nothing."""

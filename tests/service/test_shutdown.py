@@ -89,7 +89,7 @@ def session(leader: int) -> list[psutil.Process]:
 
 @pytest.mark.parametrize("more", [[], ["--pool", "small"]], ids=["alone", "pool"])
 def test_a_signal_to_every_process_at_once_ends_at_a_micro_batch(
-    served: Served, tmp_path: Path, more: list[str]
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]
 ) -> None:
     program = tmp_path / "app.sql"
     program.write_text(PROGRAM)
@@ -116,8 +116,21 @@ def test_a_signal_to_every_process_at_once_ends_at_a_micro_batch(
     assert status is not None
     assert status.state is RunState.STOPPED
 
+    if more:
+        monkeypatch.setenv("BRAID_STOP_APPLICATIONS", "true")
     served.start()
     wanted = [(n, n) for n in range(feed.count)]
     until(lambda: len(pairs(served.home)) >= len(wanted), "it does not come back")
     assert pairs(served.home) == wanted
     assert "failed" not in served.braid("events", "clicks")
+
+    # Nor is anything lost if all of it ends with the service, or after it.
+    feed.publish()
+    assert served.end() == 0
+    if not more:
+        assert "ended: clicks" in served.braid("halt")
+    said = served.driver("clicks")
+    assert said is not None
+    assert (said.state, said.error, said.told) == (DriverState.ENDED, None, True)
+    out = pairs(served.home)
+    assert out == sorted(set(out))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import signal
 import sys
 
 PRELOADED = (
@@ -32,10 +31,6 @@ def main() -> None:
         importlib.import_module(name)
     from pyspark import daemon
 
-    if signal.getsignal(signal.SIGTERM) == signal.SIG_IGN:
-        # It is to go on until Spark closes the standard input, and so are its workers. Spark's code lets
-        # SIGTERM end them again, but it stays blocked in whatever is forked.
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     daemon.manager()
 
 

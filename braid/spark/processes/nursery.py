@@ -199,6 +199,8 @@ class Nursery:
         """Be the process that was asked for."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        # What forks workers handles SIGTERM, and lets it end them; blocked it stays in whatever is forked.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         self._events.close()
         self._server.close()
         os.close(self._ended)

@@ -130,6 +130,30 @@ def test_a_request_to_end_that_the_whole_machine_gets_ends_nothing(python: str) 
         assert (process.poll(), running.poll()) == (None, None)
 
 
+def test_what_handles_that_request_itself_is_spared_it(python: str) -> None:
+    handles = WAIT.replace(
+        "print(", "import signal; signal.signal(signal.SIGTERM, lambda *_: os._exit(1)); print("
+    )
+    with subprocess.Popen([python, "-c", handles], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            pid = int(process.stdout.readline())
+            subprocess.run(["kill", "-TERM", str(pid)], check=True, timeout=LIMIT)
+            assert signal.SIGTERM in pending(pid)
+            assert process.poll() is None
+        finally:
+            process.kill()
+
+
+def pending(pid: int) -> set[int]:
+    """Signals that wait until a process takes them."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    mask = sum(
+        int(line.split()[1], 16) for line in status.splitlines() if line.startswith(("SigPnd", "ShdPnd"))
+    )
+    return {number for number in range(1, 65) if mask >> (number - 1) & 1}
+
+
 def test_an_interrupt_from_the_keyboard_ends_nothing(python: str) -> None:
     (running,) = nursery._running
     with waiting(python) as process:
