@@ -111,7 +111,7 @@ def read_json(url: str) -> dict[str, Any]:
     end = time.monotonic() + _LONGEST_SECONDS
     data = b""
     try:
-        with httpx.stream("GET", url, timeout=_TIMEOUT, trust_env=False) as answer:
+        with httpx.stream("GET", url, timeout=_TIMEOUT, trust_env=is_far(url)) as answer:
             if answer.status_code != httpx.codes.OK:
                 raise RunError(f"it answers {answer.status_code}", where=url)
             for part in answer.iter_bytes():
@@ -126,6 +126,14 @@ def read_json(url: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise RunError("it does not answer with a JSON object", where=url)
     return found
+
+
+def is_far(url: str) -> bool:
+    """Whether `$HTTPS_PROXY` and `$SSL_CERT_FILE` are for an address: not for those of this machine."""
+    try:
+        return not _is_near(urlsplit(url).hostname or "")
+    except ValueError:
+        return False
 
 
 def _is_near(host: str) -> bool:

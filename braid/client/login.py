@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import httpx
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from braid.client.discovery import RESOURCE, Issued, Resource, read_json
+from braid.client.discovery import RESOURCE, Issued, Resource, is_far, read_json
 from braid.core.errors import ConfigError, RunError
 from braid.home.service import write_secret
 
@@ -134,7 +134,7 @@ def log_out(server: str) -> bool:
             issued = Issued.discover(found.issuer)
             if issued.revocation_endpoint is not None:
                 form = {"token": found.refresh, "token_type_hint": "refresh_token", "client_id": found.client}
-                httpx.post(issued.revocation_endpoint, data=form, timeout=_TIMEOUT, trust_env=False)
+                _send(issued.revocation_endpoint, form)
         except (RunError, ConfigError, httpx.HTTPError):
             pass  # it ends by itself
     return found is not None
@@ -215,7 +215,7 @@ def _login(issuer: str, client: str, told: dict[str, Any], refresh: str | None, 
 def _post(url: str, form: dict[str, str], *, pending: bool = False) -> dict[str, Any]:
     """The answer of an issuer; with `pending`, also that somebody has not yet agreed."""
     try:
-        answer = httpx.post(url, data=form, timeout=_TIMEOUT, trust_env=False)
+        answer = _send(url, form)
         told = answer.json()
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise RunError(f"the issuer does not answer: {error or type(error).__name__}", where=url) from None
@@ -229,6 +229,10 @@ def _post(url: str, form: dict[str, str], *, pending: bool = False) -> dict[str,
         what = told.get("error_description") or told.get("error") or answer.status_code
         raise ConfigError(f"the issuer refuses: {what}", where=url)
     return told
+
+
+def _send(url: str, form: dict[str, str]) -> httpx.Response:
+    return httpx.post(url, data=form, timeout=_TIMEOUT, trust_env=is_far(url))
 
 
 def _key(server: str) -> str:

@@ -50,6 +50,12 @@ def check(settings: Settings) -> None:
             where="auth = 'none', hosts",
             hint="leave auth as 'token', or hosts empty",
         )
+    if settings.auth == "none" and settings.oidc_issuer is not None:
+        raise ConfigError(
+            "without authentication nobody is asked for a token of an issuer",
+            where="auth = 'none', oidc_issuer",
+            hint="leave auth as 'token', which takes both kinds of tokens",
+        )
     certificate, key = settings.tls_certificate, settings.tls_key
     if (certificate is None) != (key is None):
         raise ConfigError(

@@ -117,7 +117,7 @@ def serve(settings: Settings, on_ready: Callable[[ServiceState, str, str | None]
                 write_secret(folder.address_file, address.model_dump_json())
                 warning = warning_of(settings, listening)
                 if warning is not None:
-                    log.warning(warning)
+                    log.warning(warning, raised=True)  # it is printed besides
                 on_ready(state, url, warning)
                 config = http_server(create_app(state), settings)
                 # uvicorn raises the signal that has ended it once more, when it is done.

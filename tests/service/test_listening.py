@@ -90,6 +90,9 @@ def test_what_does_not_go_together_is_refused() -> None:
         listening(auth="none", review="required")
     with pytest.raises(ConfigError, match="names by which other machines"):
         listening(auth="none", hosts=("braid.example",))
+    issuer = {"oidc_issuer": "https://a.example", "oidc_client": "braid", "oidc_roles": {"a": "viewer"}}
+    with pytest.raises(ConfigError, match="nobody is asked for a token"):
+        listening(auth="none", **issuer)
 
 
 def test_https_takes_a_certificate_and_its_key(certificate: tuple[Path, Path], tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The API is as it describes itself: whatever is asked, answers are as it says, and no error is ours.
 
-`BRAID_EXAMPLES=1000 pytest --timeout 3600 tests/service/test_schema.py` tries so many requests of each
-operation, with both databases.
+`BRAID_EXAMPLES=1000 pytest --timeout 3600 -o faulthandler_timeout=0 tests/service/test_schema.py` tries so
+many requests of each operation, with both databases.
 """
 
 from __future__ import annotations
