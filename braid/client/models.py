@@ -170,7 +170,7 @@ class TrialInfo(Told):
     rows_held
         Rows that its stages hold.
     memory, checkpoint
-        Bytes of the driver with its workers, and of all checkpoints.
+        Bytes of the driver with its workers, or what a member of a pool adds to it; and of all checkpoints.
     log_per_day
         Bytes that it adds to the log in a day.
     inputs, stages

@@ -34,6 +34,8 @@ class TrialJob(Record):
         Where inputs are, and where to write meanwhile.
     seconds, memory
         What the process may take.
+    pooled
+        Whether the application will share a driver.
     """
 
     plan: dict[str, Any]
@@ -42,6 +44,7 @@ class TrialJob(Record):
     folder: str
     seconds: float
     memory: int
+    pooled: bool = False
 
 
 def main() -> int:
@@ -88,7 +91,7 @@ def _tried(job: TrialJob) -> str:
         rows_in=expected.rows_in,
         rows_out=expected.rows_out,
         rows_held=expected.rows_held,
-        memory=expected.memory,
+        memory=expected.memory(pooled=job.pooled),
         checkpoint=expected.checkpoint,
         log_per_day=expected.log_per_day,
         inputs={

@@ -83,6 +83,7 @@ class Trials:
             folder="",
             seconds=settings.trial_seconds,
             memory=settings.trial_memory,
+            pooled=planned.asked.resources.pool is not None,
         )
         key = hashlib.sha256(job.model_dump_json().encode()).hexdigest()
         with self._lock:

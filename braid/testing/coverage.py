@@ -68,11 +68,13 @@ class Times:
         return Coverage(int(frontier[int(len(micros) * _SETTLED)]), int(frontier[-1] - late))
 
     def weights(self, coverage: Coverage) -> npt.NDArray[np.float64]:
-        """How much each row counts: those that are covered one, and those without a time their share."""
+        """How much each row counts: 1 if it is covered, or has no time and comes among those that are."""
         inside = self.known & (self.micros >= coverage.low) & (self.micros <= coverage.high)
-        known = int(self.known.sum())
-        share = inside.sum() / known if known else 1.0
-        return np.where(inside, 1.0, np.where(self.known, 0.0, share))
+        places = np.flatnonzero(inside)
+        if len(places):
+            among = slice(places[0], places[-1] + 1)
+            inside[among] |= ~self.known[among]
+        return inside.astype(np.float64)
 
 
 def bounded(bound: int) -> int:

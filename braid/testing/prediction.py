@@ -99,10 +99,9 @@ class Prediction:
         stateful = [stage for stage in self.stages.values() if stage.stateful]
         return checkpoint_bytes(len(self.stages), len(stateful), sum(stage.state for stage in stateful))
 
-    @property
-    def memory(self) -> float:
-        """Bytes of the driver with its workers."""
-        return memory_bytes(len(self.stages), self.rows_held)
+    def memory(self, *, pooled: bool = False) -> float:
+        """Bytes of the driver with its workers; of a member of a pool, what it adds to them."""
+        return memory_bytes(len(self.stages), self.rows_held, pooled=pooled)
 
 
 def predict(

@@ -52,10 +52,11 @@ def typed(stored: pa.Table, source: Source) -> Typed:
 def _parsed(texts: Sequence[str | None], source: Source) -> Typed:
     readers = [(column.name, _reader(column, source)) for column in source.columns]
     columns: list[list[object]] = [[] for _ in readers]
+    decode = json.JSONDecoder(parse_float=_Number, parse_int=_Number).decode
     numbers = []
     for number, text in enumerate(texts):
         try:
-            record = json.loads(text or "", parse_float=_Number, parse_int=_Number)
+            record = decode(text or "")
             if not isinstance(record, dict):
                 continue
             values = [None if record.get(name) is None else read(record[name]) for name, read in readers]
@@ -146,9 +147,12 @@ def _micros(value: object, unit: int) -> int | None:
     """Microseconds of a number in a unit, or of ISO-8601 text; None if it is neither."""
     text = str(value)
     try:
-        return round(Decimal(text) * unit)
-    except (InvalidOperation, ValueError, OverflowError):
-        pass
+        number = Decimal(text)
+    except InvalidOperation:
+        number = None
+    if number is not None:
+        # As far as decimals of 38 digits go, 9 of them behind the point; and no power that takes for ever.
+        return round(number * unit) if number.is_finite() and number.adjusted() < 29 else None
     if not _DATED.match(text):
         return None
     try:

@@ -15,7 +15,7 @@ from braid.kernels.arrays import Ints
 from braid.log.category import Category
 
 SAMPLE_ROWS = 100_000
-"""Most rows of a category."""
+"""Most rows of all categories that a program reads."""
 SAMPLE_BYTES = 64 * 2**20
 SAMPLE_COMMITS = 2_000
 _LIVE_COMMITS, _LIVE_SECONDS = 5, 20

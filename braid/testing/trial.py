@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from braid.core.columns import RAW_COLUMN
 from braid.core.config import AppConfig
 from braid.core.errors import BraidError, StoreError
 from braid.core.times import SECOND, now_micros
@@ -20,6 +21,7 @@ from braid.plan.kinds.slicer import SlicerStage
 from braid.plan.stages.base import LookupJoin, Plan
 from braid.stores.lookup import LookupStore, enrich
 from braid.testing.expressions import (
+    ROW,
     FailedRowError,
     LookUp,
     NotEvaluatedError,
@@ -97,7 +99,7 @@ def try_plan(
     folder
         For what is written meanwhile; whoever calls removes it.
     rows
-        Most rows of each input.
+        Most rows of all inputs.
     now
         The wall clock, in microseconds.
     """
@@ -139,6 +141,7 @@ def _try(plan: Plan, home: Home, options: AppConfig, folder: Path, rows: int, no
 
 def _samples(slicers: list[SlicerStage], home: Home, rows: int) -> dict[str, Sample]:
     log, found = home.log(), dict[str, Sample]()
+    most = max(1, rows // len({stage.source.name for stage in slicers}))
     for stage in slicers:
         source = stage.source
         if not source.kind.connector.logged:
@@ -146,12 +149,25 @@ def _samples(slicers: list[SlicerStage], home: Home, rows: int) -> dict[str, Sam
                 f"it reads {source.kind.value} {source.name!r}, and only categories are tried"
             )
         if source.name in found:
+            _check_columns(stage, found[source.name])
             continue
-        sample = newest(log.open(source.name), rows) if log.has(source.name) else None
+        sample = newest(log.open(source.name), most) if log.has(source.name) else None
         if sample is None or not sample.rows.num_rows:
             raise NotTriedError(f"there are no rows yet in category {source.name!r}")
+        _check_columns(stage, sample)
         found[source.name] = sample
     return found
+
+
+def _check_columns(stage: SlicerStage, sample: Sample) -> None:
+    """Raise if columns are read that a category of typed rows does not have."""
+    existing = sample.rows.column_names
+    unknown = [column.name for column in stage.source.columns if column.name not in existing]
+    if unknown and existing != [RAW_COLUMN]:
+        raise TrialFailedError(
+            f"column {unknown[0]!r} does not exist; existing columns: {', '.join(existing)}",
+            where=f"category {sample.category}",
+        )
 
 
 def _arrivals(
@@ -169,7 +185,7 @@ def _arrivals(
         return np.full(count, sample.walls[-1], np.int64)
     micros = times.drop_null().to_numpy(zero_copy_only=False)
     found = np.full(count, micros.min(), np.int64)
-    found[read.rows["__row"].to_numpy()[known]] = micros
+    found[read.rows[ROW].to_numpy()[known]] = micros
     return np.maximum.accumulate(found)
 
 

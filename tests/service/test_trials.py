@@ -153,6 +153,13 @@ def test_who_may_neither_see_rows_nor_deploy_learns_nothing_of_rows(tried: Tried
         assert (answer.json()["trial"] is not None) == told
 
 
+@pytest.mark.parametrize("tried", [{"trial_seconds": 0.1}], indirect=True)
+def test_trials_wait_for_each_other(tried: Tried) -> None:
+    while tried.state.trials._free.acquire(blocking=False):
+        continue
+    assert "ask again" in plan(tried)["trial"]["why"]
+
+
 def test_a_service_may_make_no_trials(tried: Tried) -> None:
     assert "no trials" in plan(tried)["trial"]["why"]
 

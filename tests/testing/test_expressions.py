@@ -52,7 +52,7 @@ def test_what_fails_in_spark_fails_with_the_number_of_the_row() -> None:
     [
         ("xxhash64(n)", "bigint", "xxhash64"),
         ("n * 9223372036854775807", "bigint", "out of range"),
-        ("t", "bigint", "another type"),
+        ("s", "bigint", "another type"),
         ("n", "variant", "variant"),
     ],
 )

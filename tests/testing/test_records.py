@@ -71,6 +71,11 @@ def test_an_event_time_that_is_none_is_left_to_the_slicer_and_another_one_is_not
     assert parsed(['{"u": "noon"}'], "u timestamp") == ([], 1)
 
 
+@pytest.mark.parametrize("text", ["1e999999999", '"NaN"', '"-Infinity"', "1e29"])
+def test_numbers_that_are_no_times_are_null_at_once(text: str) -> None:
+    assert parsed([f'{{"t": {text}}}'], "t timestamp") == ([{"t": None, ROW: 0}], 0)
+
+
 def test_typed_rows_are_cast() -> None:
     stored = pa.table({"t": [1714564800, None], "n": pa.array([1, 2], pa.int32()), "s": ["a", "b"]})
     found = typed(stored, source("t timestamp", "n bigint", "s string"))
