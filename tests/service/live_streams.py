@@ -133,6 +133,35 @@ def _search(seconds: float, rate: float, speed: float) -> Iterator[Event]:
         )
 
 
+def _orders(seconds: float, rate: float, speed: float) -> Iterator[Event]:
+    rng, day = random.Random(5), 86_400
+    for n in range(int(seconds * rate)):
+        at = n / rate
+        order = {"order_id": n}
+        yield at, "orders", {"t": BEGIN + at * speed, **order, "item": "shelf"}
+        if not _share(n, 0.95):
+            continue
+        delivered = at + rng.uniform(0.2, 2.9) * day / speed
+        yield (
+            delivered + rng.random(),
+            "deliveries",
+            {"t": BEGIN + delivered * speed, **order, "carrier": "north"},
+        )
+        if n % 4 == 0:
+            returned = delivered + rng.uniform(0, 1.9) * day / speed
+            yield (
+                returned + rng.random(),
+                "returns",
+                {"t": BEGIN + returned * speed, **order, "reason": "broken"},
+            )
+
+
+def _visits(seconds: float, rate: float, speed: float) -> Iterator[Event]:
+    for n in range(int(seconds * rate)):
+        at = n / rate
+        yield at, "visits", {"t": BEGIN + at * speed, "user_id": n % 40, "page": "/docs"}
+
+
 STREAMS = {
     stream.name: stream
     for stream in (
@@ -141,6 +170,8 @@ STREAMS = {
         LiveStream("prices", 600, _prices),
         LiveStream("spindle", 4, _spindle),
         LiveStream("search", 90, _search),
+        LiveStream("orders", 21_600, _orders),
+        LiveStream("visits", 1, _visits),
     )
 }
 
