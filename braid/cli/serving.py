@@ -50,6 +50,13 @@ def serve(
         str | None,
         typer.Option(help="Where drivers run: local, standalone, kubernetes.", show_default="local"),
     ] = None,
+    repo: Annotated[
+        str | None,
+        typer.Option(help="Repository of Git with a folder of programs to follow.", show_default=False),
+    ] = None,
+    branch: Annotated[
+        str | None, typer.Option(help="Branch of it to follow.", show_default="its HEAD")
+    ] = None,
     master: Annotated[str | None, typer.Option(help="Where Spark runs.", show_default="local[*]")] = None,
     stop_applications: Annotated[
         bool | None,
@@ -80,6 +87,8 @@ def serve(
         "registry": registry,
         "review": review,
         "backend": backend,
+        "repo": repo,
+        "repo_branch": branch,
         "master": master,
         "stop_applications": stop_applications,
     }
@@ -104,6 +113,8 @@ def halt(home: HomeOption = None) -> None:
 
 def _say_ready(state: ServiceState, url: str, warning: str | None) -> None:
     typer.echo(f"serving {state.home.root} at {url}")
+    if state.follow is not None:
+        typer.echo(f"following {state.follow.text}; see `braid repo`")
     if warning is not None:
         typer.echo(warning, err=True)
     typer.echo(f"the token is in {state.folder.token_file}; commands on this machine find it by themselves")

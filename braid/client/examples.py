@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 _HASH = "9f2c4e7ab1d05836c7e1f9a2b4d6083c5e7f9a1b3c5d7e9f1a3b5c7d9e1f3a5b"
+_COMMIT = "8f3c0e1d2b4a59687c7d6e5f4a3b2c1d0e9f8a7b"
 _AT = 1_763_456_789.25
 PROGRAM = """\
 CREATE APPLICATION search_app;
@@ -26,6 +27,15 @@ _VERSION = {
     "options": {"shards": "4"},
     "resources": {"memory": "2g"},
     "program": None,
+}
+_FILE = {
+    "path": "apps/search_app.sql",
+    "application": "search_app",
+    "state": "problem",
+    "problem": "the update of 'search_app' replays inputs; nobody has agreed to that",
+    "hint": "write `agree: [replay]` into apps/search_app.yaml, or take the change back",
+    "version": 2,
+    "commit": _COMMIT,
 }
 _INPUT = {"rows": 20_000, "dead": 2, "rate": 150.0, "basis": "times of commits"}
 _STAGE = {"rows_in": 300.0, "rows_out": 150.0, "held": {"q": 45_000.0}, "match_rate": {"q": 0.42}}
@@ -172,6 +182,16 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "commits": 120,
         "rows": 4_500,
         "bytes": 198_345,
+    },
+    "FileInfo": _FILE,
+    "RepoInfo": {
+        "repo": "https://git.example/team/streams.git",
+        "branch": "main",
+        "folder": "apps",
+        "commit": _COMMIT,
+        "looked": _AT,
+        "trouble": "git ls-remote: unable to access 'https://git.example/team/streams.git/'",
+        "files": [_FILE],
     },
 }
 

@@ -29,6 +29,7 @@ from braid.client.models import (
     VersionInfo,
     WhoAmI,
 )
+from braid.client.repo import FileInfo, RepoInfo
 from braid.core.errors import BraidError, ConfigError
 from braid.home.paths import Home, HomeLike
 from braid.home.service import Address, ServiceHome
@@ -217,6 +218,18 @@ class Client:
     def drop_token(self, number: str) -> TokenInfo:
         """Let a token be valid no more."""
         return self._one(TokenInfo, "DELETE", f"/tokens/{number}")
+
+    def repo(self) -> RepoInfo:
+        """The folder in Git that is followed, and how its files stand."""
+        return self._one(RepoInfo, "GET", "/repo")
+
+    def look(self) -> RepoInfo:
+        """Have the service look at the repository now."""
+        return self._one(RepoInfo, "POST", "/repo/look")
+
+    def sync(self, name: str) -> FileInfo:
+        """Apply what the folder says of an application, whatever was done to it by hand."""
+        return self._one(FileInfo, "POST", f"/repo/applications/{name}/sync")
 
     # -- HTTP -------------------------------------------------------------------------------------
 

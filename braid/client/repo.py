@@ -44,13 +44,13 @@ class FileInfo(Told):
         What of it has landed last, and with which commit.
     """
 
-    path: str = Field(examples=["apps/clicks.sql"])
-    application: str | None = Field(None, examples=["clicks"])
+    path: str
+    application: str | None = None
     state: FileState
-    problem: str | None = Field(None, examples=["the update replays inputs, and nobody has agreed to it"])
-    hint: str | None = Field(None, examples=["write `agree: [replay]` into apps/clicks.yaml"])
-    version: int | None = Field(None, examples=[3])
-    commit: str | None = Field(None, examples=["8f3c0e1d2b4a59687c7d6e5f4a3b2c1d0e9f8a7b"])
+    problem: str | None = None
+    hint: str | None = None
+    version: int | None = None
+    commit: str | None = None
 
 
 class RepoInfo(Told):
@@ -70,10 +70,10 @@ class RepoInfo(Told):
         The files of the folder, and applications whose files are gone.
     """
 
-    repo: str = Field(examples=["https://git.example/team/streams.git"])
-    branch: str | None = Field(None, examples=["main"])
-    folder: str = Field(examples=["apps"])
-    commit: str | None = Field(None, examples=["8f3c0e1d2b4a59687c7d6e5f4a3b2c1d0e9f8a7b"])
-    looked: float | None = Field(None, examples=[1_700_000_000.0])
+    repo: str
+    branch: str | None = None
+    folder: str
+    commit: str | None = None
+    looked: float | None = None
     trouble: str | None = None
     files: list[FileInfo] = Field(default_factory=list)

@@ -4,6 +4,7 @@ service/address.json          where it listens, while it runs            (only i
 service/token                 a token for its owner                      (only its owner may read it)
 service/serve.lock            held by the process that serves
 service/registry.db           the registry, unless it is in PostgreSQL
+service/repo/                 a copy of the repository that is followed
 service/drivers/<application>/
     plan.json                 the plan that it is to run: written before job.json
     job.json                  what else its driver is to know: written by the service before it starts one
@@ -237,6 +238,11 @@ class ServiceHome:
     def registry_file(self) -> Path:
         """The registry, if it is SQLite's."""
         return self.root / "registry.db"
+
+    @property
+    def repo_folder(self) -> Path:
+        """Where the repository that is followed is copied to."""
+        return self.root / "repo"
 
     def driver(self, application: str) -> DriverHome:
         """The folder of the driver of an application."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -21,6 +22,26 @@ from braid.service.identity import Identity
 from braid.service.planning import Base, Landed, Planned, stored_plan
 from braid.service.records import changed, happened
 from braid.service.registry.tables import Application, Version
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a version comes from that nobody has deployed by hand.
+
+    Parameters
+    ----------
+    path, commit
+        Of which file, and with which commit.
+    writers
+        Names of those who have written it, besides its author.
+    desired
+        What its application should be doing from when it is accepted.
+    """
+
+    path: str
+    commit: str
+    writers: tuple[str, ...] = ()
+    desired: Desired = Desired.RUNNING
 
 
 def application_of(session: Session, name: str, *, lock: bool = False) -> Application:
@@ -48,7 +69,15 @@ def versions(session: Session, name: str) -> Sequence[Version]:
 
 
 def land(
-    session: Session, home: Home, planned: Planned, asked: Deploy, who: Identity, now: float, *, review: bool
+    session: Session,
+    home: Home,
+    planned: Planned,
+    asked: Deploy,
+    who: Identity,
+    now: float,
+    *,
+    review: bool,
+    origin: Origin | None = None,
 ) -> Version:
     """Make a version of a program that has been planned and agreed to."""
     who.need_application(planned.info.application)
@@ -90,12 +119,15 @@ def land(
         create=asked.create,
         state=VersionState.WAITING if review else VersionState.ACCEPTED,
         approved_by=None,
+        desired=Desired.RUNNING if origin is None else origin.desired,
+        writers=[] if origin is None else list(origin.writers),
     )
     _void_others(session, application.name)
     session.add(version)
     before = application.version
     if not review:
         _accept(application, version)
+    source = {} if origin is None else {"path": origin.path, "commit": origin.commit}
     happened(
         session,
         now,
@@ -104,6 +136,7 @@ def land(
         f"version {version.number} by {who.name}" + (" waits for approval" if review else ""),
         version=version.number,
         verdict=info.verdict,
+        **source,
     )
     changed(
         session,
@@ -112,7 +145,7 @@ def land(
         "deploy",
         application.name,
         {"version": before},
-        {"version": version.number, "hash": info.hash},
+        {"version": version.number, "hash": info.hash, **source},
     )
     return version
 
@@ -148,23 +181,29 @@ def approve(
         raise ConflictError(
             f"version {number} of {name!r} is {version.state}, and does not wait for approval"
         )
-    if version.author == who.name:
+    if _has_written(version, who):
         raise DeniedError("nobody approves their own version", hint="ask somebody else who is approver")
     if hash_ != version.hash:
         raise ConflictError(
             f"that is not the plan of version {number}", hint=f"its hash is {version.hash}: look at it again"
         )
     if present != version.hash:
-        version.state = VersionState.VOID
-        happened(
-            session, now, name, "version", f"version {number} is void: what runs has changed", version=number
-        )
+        void(session, name, number, "what runs has changed", now)
         return version
     version.approved_by = who.name
     _accept(application, version)
     happened(session, now, name, "version", f"version {number} approved by {who.name}", version=number)
     changed(session, now, who, "approve", name, None, {"version": number, "hash": hash_})
     return version
+
+
+def void(session: Session, name: str, number: int, why: str, now: float) -> None:
+    """Let a version wait no more, if it still does."""
+    application_of(session, name, lock=True)
+    version = session.get(Version, (name, number))
+    if version is not None and version.state == VersionState.WAITING:
+        version.state = VersionState.VOID
+        happened(session, now, name, "version", f"version {number} is void: {why}", version=number)
 
 
 def want(
@@ -266,10 +305,15 @@ def _check_kept(application: Application) -> None:
         raise ConflictError(f"application {name!r} is being deleted", hint=f"end that: braid delete {name}")
 
 
+def _has_written(version: Version, who: Identity) -> bool:
+    """Whether somebody is the author of a version, or one of several; Git may spell them otherwise."""
+    return who.name == version.author or who.name.casefold() in map(str.casefold, version.writers)
+
+
 def _accept(application: Application, version: Version) -> None:
     version.state = VersionState.ACCEPTED
     application.version = version.number
-    application.desired = Desired.RUNNING
+    application.desired = version.desired
     application.restart += 1
 
 

@@ -24,13 +24,14 @@ from braid.home.paths import Home
 from braid.home.service import Address, ServiceHome, write_secret
 from braid.service.backends.choose import backend_of, master_of
 from braid.service.decide.retention import Kept
-from braid.service.endpoints import applications, data, service, top
+from braid.service.endpoints import applications, data, repo, service, top
 from braid.service.errors import ServiceError
 from braid.service.guard import Guard
 from braid.service.identity import identify, make_token
 from braid.service.limits import BodyLimit
 from braid.service.listening import listen, url_of, warning_of
 from braid.service.loops.base import Loop
+from braid.service.loops.follow import Follow
 from braid.service.loops.supervise import Supervise
 from braid.service.loops.trim import Trim
 from braid.service.oidc import Access, FetchedKeys, Issuer
@@ -38,6 +39,9 @@ from braid.service.parameters import ALWAYS
 from braid.service.problems import add_handlers
 from braid.service.registry.database import Database
 from braid.service.registry.tables import Token
+from braid.service.repo.applying import Applier
+from braid.service.repo.folder import check_folder
+from braid.service.repo.mirror import Mirror, Remote
 from braid.service.settings import Settings
 from braid.service.state import ServiceState
 from braid.service.stopping import stop_applications
@@ -48,6 +52,7 @@ _TAGS = [
     {"name": "service", "description": "The service itself, who may use it, and what has happened."},
     {"name": "applications", "description": "Programs, what is deployed, and how it is."},
     {"name": "data", "description": "Categories of the log: what goes in, and what has come out."},
+    {"name": "repo", "description": "The folder in Git that is followed, and how its files stand."},
 ]
 
 
@@ -80,7 +85,7 @@ def create_app(state: ServiceState) -> FastAPI:
         openapi_tags=_TAGS,
     )
     app.state.service = state
-    for module in (service, applications, top, data):
+    for module in (service, applications, top, data, repo):
         app.include_router(module.router, prefix=PREFIX)
     app.include_router(service.unversioned)
     add_handlers(app)
@@ -166,6 +171,7 @@ class _Server(uvicorn.Server):
 
 def open_state(settings: Settings, log: Log) -> ServiceState:
     """Open the registry, and make what is needed in the home."""
+    remote = None if settings.repo is None else Remote.of(settings.repo, settings.repo_branch)
     home = Home.at(settings.home)
     folder = ServiceHome(home)
     backend = backend_of(settings, folder)
@@ -176,9 +182,20 @@ def open_state(settings: Settings, log: Log) -> ServiceState:
     access = Access.of(settings)
     issuer = None if access is None else Issuer(access, FetchedKeys(access.issuer))
     trim = Trim(database, log, Kept(events=settings.keep_events_days, audit=settings.keep_audit_days))
-    return ServiceState(
+    state = ServiceState(
         settings, home, database, backend, supervise, Trials(home, settings, log), issuer, [trim]
     )
+    if remote is not None:
+        state.follow = Follow(
+            Applier(database, home, state.trials, settings.review == "required", settings.folders),
+            Mirror(folder.repo_folder, remote),
+            check_folder(settings.repo_folder),
+            log,
+            seconds=settings.repo_seconds,
+            on_landed=lambda: state.supervise.hurry(),
+        )
+        state.others.append(state.follow)
+    return state
 
 
 def _make_first_token(database: Database, folder: ServiceHome, given: Path | None) -> None:

@@ -79,6 +79,12 @@ class Settings(BaseSettings):
         "local",
         description="Where drivers run: on this machine, the same with executors on a cluster, or in pods.",
     )
+    repo: str | None = Field(
+        None, description="Repository of Git with a folder of programs to follow: a folder, or a URL."
+    )
+    repo_branch: str | None = Field(None, description="Branch to follow; by default its HEAD.")
+    repo_folder: str = Field("apps", description="Folder of the programs in it.")
+    repo_seconds: float = Field(15, ge=1, le=86_400, description="How often it is looked at.")
     master: str | None = Field(None, description="Where Spark runs; local[*] by default.")
     trial_seconds: float = Field(
         10, ge=0, le=25, description="How long a trial before landing may take; 0 is without trials."

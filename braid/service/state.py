@@ -19,6 +19,7 @@ from braid.service.backends.base import Backend
 from braid.service.figures import ServiceFigures
 from braid.service.identity import ANYBODY, Identity, identify, is_foreign, note_use
 from braid.service.loops.base import Loop
+from braid.service.loops.follow import Follow
 from braid.service.loops.supervise import Supervise
 from braid.service.parameters import ApplicationName
 from braid.service.registry.database import Database
@@ -43,6 +44,8 @@ class ServiceState:
     """Who knows people by other tokens than the service's own."""
     others: list[Loop] = field(default_factory=list)
     """Loops besides that."""
+    follow: Follow | None = None
+    """The one of them that follows a folder in Git, if any does."""
     started: float = field(default_factory=time.time)
     figures: ServiceFigures = field(init=False)
 

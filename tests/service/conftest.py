@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,12 +91,18 @@ class Tried:
 
 @pytest.fixture
 def tried(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Tried]:
-    """A service whose loop takes a turn when a test says so; parameters are settings."""
+    """A service whose loops take a turn when a test says so; parameters are settings."""
     # Trials take a second each.
     given = {"trial_seconds": 0, **getattr(request, "param", {})}
     if given.get("registry") == "postgresql":
         given["registry"] = emptied(request.getfixturevalue("postgres"))
-    settings = Settings(home=tmp_path / "home", **given)
+    with trying(Settings(home=tmp_path / "home", **given)) as found:
+        yield found
+
+
+@contextmanager
+def trying(settings: Settings) -> Iterator[Tried]:
+    """A service whose loops take a turn when a test says so."""
     folder = ServiceHome(Home.at(settings.home))
     folder.make()
     with log_to_file(folder.root / "service.log", "service") as log:

@@ -33,12 +33,12 @@ class Served:
         self.folder = ServiceHome(self.home)
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
+    def start(self, *flags: str) -> None:
         """Start the service, and wait until it answers."""
         root = self.home.root
         root.mkdir(parents=True, exist_ok=True)
         with (root / "serve.log").open("ab") as output:
-            command = [sys.executable, "-m", "braid.cli", "serve", "--home", str(root), "--port", "0"]
+            command = [sys.executable, "-m", "braid.cli", "serve", "--home", str(root), "--port", "0", *flags]
             self._process = subprocess.Popen(command, stdout=output, stderr=output)
         pid = self._process.pid
 

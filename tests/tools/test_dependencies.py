@@ -18,6 +18,7 @@ COMES_WITH = {
     "starlette": "fastapi",
     "pydantic_settings": "pydantic-settings",
     "urllib3": "kubernetes",
+    "yaml": "pyyaml",
 }
 """Modules that a dependency brings along, or that have another name than it."""
 

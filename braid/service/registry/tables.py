@@ -8,8 +8,10 @@ from sqlalchemy import JSON, BigInteger, Float, ForeignKey, Integer, String, Tex
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from braid.client.models import Desired, Role, VersionState
+from braid.client.repo import FileState
 
 NAME = String(200)
+HASH = String(64)
 NUMBER = BigInteger().with_variant(Integer, "sqlite")
 """SQLite counts rows of INTEGER columns only."""
 
@@ -59,6 +61,12 @@ class Version(Base):
     create: Mapped[bool]
     state: Mapped[VersionState] = mapped_column(String(20))
     approved_by: Mapped[str | None] = mapped_column(NAME)
+    desired: Mapped[Desired] = mapped_column(
+        String(20), default=Desired.RUNNING, server_default=Desired.RUNNING.value
+    )
+    """What its application should be doing from when it is accepted."""
+    writers: Mapped[list[str]] = mapped_column(default=list, server_default="[]")
+    """Further names of those who have written it, and may not approve it."""
 
 
 class Start(Base):
@@ -123,3 +131,27 @@ class Token(Base):
     created: Mapped[float]
     expires: Mapped[float | None]
     used: Mapped[float | None]
+
+
+class Followed(Base):
+    """A file of a folder in Git, and what of it has been applied: see `decide.follow.Known`."""
+
+    __tablename__ = "followed"
+
+    path: Mapped[str] = mapped_column(String(400), primary_key=True)
+    application: Mapped[str] = mapped_column(NAME, primary_key=True)
+    """Empty as long as none is known."""
+    program: Mapped[str] = mapped_column(HASH)
+    settings: Mapped[str] = mapped_column(HASH)
+    state: Mapped[FileState] = mapped_column(String(20))
+    problem: Mapped[str | None] = mapped_column(Text)
+    hint: Mapped[str | None] = mapped_column(Text)
+    agreed: Mapped[str] = mapped_column(HASH)
+    landed_program: Mapped[str | None] = mapped_column(HASH)
+    landed_settings: Mapped[str | None] = mapped_column(HASH)
+    commit: Mapped[str | None] = mapped_column(HASH)
+    version: Mapped[int | None] = mapped_column(Integer)
+    accepted: Mapped[str | None] = mapped_column(HASH)
+    tried: Mapped[float | None]
+    tries: Mapped[int] = mapped_column(Integer)
+    basis: Mapped[str] = mapped_column(Text)
