@@ -7,7 +7,7 @@ when the micro-batches that follow are taken off. What decides are pure function
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,10 +27,15 @@ _LOOK = SECOND // 100, SECOND // 4
 """The shortest and the longest time between two looks."""
 _SHARE = 0.9
 """What is planned for of an objective; the rest is for noticing commits, and for longer micro-batches."""
+_FLOOR = 5
+"""How often inputs are read at most within the time of an objective: where it cannot be met, as on a machine with
+too much to do, to run ever more often would only add to that."""
 _LEAST = SECOND // 20
 """Intervals are multiples of this, so that they do not change with every micro-batch."""
 _RECENT = 8
 """Micro-batches of a stage of which the longest counts."""
+_FIRST = 2
+"""Micro-batches at the beginning of a run that do not count: processes start, and code is loaded."""
 QUIET = 10 * SECOND
 """How long there has been nothing to read when looks become fewer."""
 _FEWER = 4
@@ -61,7 +66,7 @@ def cadence(
         waiting = grace if len(before) > 1 else 0
         along[stage] = usual[stage] + waiting + max((along[one] for one in before), default=0)
     left = round(objective * _SHARE) - max(along.values(), default=0)
-    interval = max(0, left // _LEAST * _LEAST)
+    interval = max(left, objective // _FLOOR) // _LEAST * _LEAST
     return Cadence(
         interval=interval,
         phase=int(interval * share),
@@ -130,6 +135,7 @@ class Cadences:
     feeds: Mapping[str, Sequence[str]]
     share: float = 0.0
     _took: dict[str, deque[int]] = field(default_factory=dict)
+    _seen: Counter[str] = field(default_factory=Counter)
     _hurried: int = 0
     _told: Cadence | None = None
     _lock: Lock = field(default_factory=Lock)
@@ -152,7 +158,9 @@ class Cadences:
         """
         millis = phases.get("triggerExecution", 0) - phases.get("latestOffset", 0)
         with self._lock:
-            self._took.setdefault(stage, deque(maxlen=_RECENT)).append(round(millis * 1000))
+            self._seen[stage] += 1
+            if self._seen[stage] > _FIRST:
+                self._took.setdefault(stage, deque(maxlen=_RECENT)).append(round(millis * 1000))
 
     @contextmanager
     def hurried(self) -> Iterator[None]:

@@ -35,8 +35,8 @@ def test_what_micro_batches_take_is_taken_off_the_objective() -> None:
     assert cadence(3 * SECOND, {"only": []}, {"only": [1]}).grace == 0
 
 
-def test_an_objective_that_cannot_be_met_is_approached_back_to_back() -> None:
-    assert cadence(SECOND, JOIN, {"j": [2 * SECOND]}).interval == 0
+def test_an_objective_that_cannot_be_met_makes_nothing_run_without_a_pause() -> None:
+    assert cadence(SECOND, JOIN, {"j": [2 * SECOND]}).interval == SECOND // 5
     assert cadence(0, JOIN, {}) == Cadence(look=10_000, patience=PATIENCE)
 
 
@@ -59,7 +59,7 @@ def test_longer_micro_batches_never_make_inputs_wait_longer(
     for path in along:
         waits = before.grace * sum(len(CHAIN[one]) > 1 for one in path)
         total = before.interval + waits + sum(max(took.get(one, []), default=0) for one in path)
-        assert total <= objective or before.interval == 0
+        assert total <= objective or before.interval <= objective // 5
 
 
 @given(st.lists(st.integers(1, 400_000), min_size=50, max_size=50), st.integers(1, 40), st.floats(0, 1))
@@ -109,6 +109,9 @@ def test_the_driver_tells_what_has_changed_and_lets_nothing_wait_in_a_hurry(tmp_
     cadences.tell()
     first = Cadence.read(path)
     written = path.stat().st_ino
+    # The first micro-batches of a run say nothing of those that follow.
+    for _ in range(2):
+        cadences.took("j", {"triggerExecution": 2_000})
     # What the source has waited for is no part of a micro-batch.
     cadences.took("j", {"triggerExecution": 900, "latestOffset": 900})
     cadences.tell()

@@ -37,7 +37,7 @@ BEGIN = 1_700_000_000
 WAIT = 300.0
 PROGRAM = """
 CREATE APPLICATION {name}
-  WITH (shards = 2, idle_timeout = '1 hour', slack = '{slack} seconds', latency = '2 seconds');
+  WITH (shards = 2, idle_timeout = '1 hour', slack = '{slack} seconds', latency = '10 seconds');
 CREATE INPUT TABLE l (id bigint, t timestamp, k string) FROM SCRIBE("l") TIME t;
 CREATE INPUT TABLE r (id bigint, t timestamp, k string) FROM SCRIBE("r") TIME t;
 CREATE TABLE {name}_out AS SELECT l.id AS lid, r.id AS rid FROM l JOIN r ON l.k = r.k
