@@ -28,8 +28,8 @@ _LOOK = SECOND // 100, SECOND // 4
 _SHARE = 0.9
 """What is planned for of an objective; the rest is for noticing commits, and for longer micro-batches."""
 _FLOOR = 5
-"""How often inputs are read at most within the time of an objective: where it cannot be met, as on a machine with
-too much to do, to run ever more often would only add to that."""
+"""How often inputs are read at most within the time of an objective. Where a machine has too much to do to
+meet it, running ever more often would only add to that."""
 _LEAST = SECOND // 20
 """Intervals are multiples of this, so that they do not change with every micro-batch."""
 _RECENT = 8

@@ -16,6 +16,7 @@ from braid.client.models import Role
 from braid.home.paths import Home
 from braid.home.service import ServiceHome
 from braid.service.backends.base import Backend
+from braid.service.categories import Categories
 from braid.service.figures import ServiceFigures
 from braid.service.identity import ANYBODY, Identity, identify, is_foreign, note_use
 from braid.service.loops.base import Loop
@@ -48,9 +49,11 @@ class ServiceState:
     """The one of them that follows a folder in Git, if any does."""
     started: float = field(default_factory=time.time)
     figures: ServiceFigures = field(init=False)
+    categories: Categories = field(init=False)
 
     def __post_init__(self) -> None:
         self.figures = ServiceFigures(self.home)
+        self.categories = Categories(self.home)
 
     @property
     def loops(self) -> list[Loop]:
