@@ -51,6 +51,10 @@ def pass_on(pid: int) -> None:
 def main(address: str, python: str, arguments: list[str]) -> int:
     """Stand for a process of the nursery; without one, or for what it cannot do, become Python."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Whoever asks it to end may do so from the first word of its process on. Java passes the signal on
+    # ignored, and such a one would not be waited for.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    handled = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         if len(arguments) < 2 or arguments[0] not in ("-m", "-c"):
             raise EOFError
@@ -59,11 +63,10 @@ def main(address: str, python: str, arguments: list[str]) -> int:
         pid = ask(connection, arguments)
     except (OSError, EOFError):
         signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGTERM, handled)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.execv(python, [python, *arguments])
     signal.signal(signal.SIGHUP, lambda received, _: os.kill(pid, received))
-    # One that is ignored, as Java passes it on, would not be waited for either.
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _thread.start_new_thread(pass_on, (pid,))
     for stream in range(3):
         os.close(stream)
