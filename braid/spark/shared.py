@@ -16,12 +16,15 @@ from braid.spark.processes.session import JAVA, close_session, open_session
 _CLOSE_SECONDS = 10.0
 
 _SETTINGS = {
+    "spark.scheduler.mode": "FIFO",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.extraJavaOptions": f"{JAVA} -Xmn160m",
 }
-"""Many small queries: code that is generated for each micro-batch of some hundred rows never pays for its
-compilation. A collection looks at the stacks of hundreds of threads: it is better to have few of them."""
+"""Many small queries. First come, first served: among those that run nothing, the fair scheduler takes
+the first by name, and those at the end of the alphabet starve where there is always something to do. Code
+that is generated for each micro-batch of some hundred rows never pays for its compilation. A collection
+looks at the stacks of hundreds of threads: it is better to have few of them."""
 
 
 @dataclass(frozen=True)
