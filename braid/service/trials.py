@@ -96,6 +96,8 @@ class Trials:
             found = self._run(job)
         finally:
             self._free.release()
+        if found.state is TrialState.UNKNOWN:
+            return found  # what was missing, rows perhaps, may be there by the next time
         with self._lock:
             self._known[key] = self._clock(), found
             self._known.move_to_end(key)

@@ -74,6 +74,14 @@ def test_what_was_shown_is_not_tried_again_at_once(tried: Tried, monkeypatch: py
 
 
 @with_trials
+def test_what_could_not_be_tried_is_tried_as_soon_as_there_are_rows(tried: Tried) -> None:
+    text = SIMPLE.replace('SCRIBE("l")', 'SCRIBE("later")')
+    assert "no rows yet" in plan(tried, text)["trial"]["why"]
+    publish("later", [{"id": n, "t": BEGIN + n, "k": f"k{n}"} for n in range(600)], tried.state.home)
+    assert plan(tried, text)["trial"]["state"] == "done"
+
+
+@with_trials
 def test_a_program_that_fails_on_rows_does_not_land(tried: Tried) -> None:
     publish("l", [{"id": 0, "t": BEGIN + 600, "k": "(secret"}], tried.state.home)
     text = PROGRAM.format(columns="l.id AS lid, 'x' RLIKE l.k AS y")
